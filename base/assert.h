@@ -5,7 +5,8 @@
 #include <cstdlib>
 
 // TAPROOT_ASSERT: a rule of our own, checked in release builds too; one condition each. Never
-// reachable from user input: bad input is a Result. TAPROOT_DASSERT: inside kernels, debug builds only.
+// reachable from user input: bad input is a Result. TAPROOT_DASSERT: inside kernels, debug builds
+// only.
 namespace taproot::detail {
 
 [[noreturn]] inline void assert_failed(const char* condition, const char* file, int line) {
@@ -16,9 +17,10 @@ namespace taproot::detail {
 
 }  // namespace taproot::detail
 
-#define TAPROOT_ASSERT(condition)          \
-    (static_cast<bool>(condition) ? void() \
-                                  : ::taproot::detail::assert_failed(#condition, __FILE__, __LINE__))
+#define TAPROOT_ASSERT(condition) \
+    (static_cast<bool>(condition) \
+         ? void()                 \
+         : ::taproot::detail::assert_failed(#condition, __FILE__, __LINE__))
 
 #ifdef NDEBUG
 #define TAPROOT_DASSERT(condition) static_cast<void>(0)

@@ -20,7 +20,9 @@ namespace taproot {
 template <typename T>
 class BoundedQueue {
 public:
-    explicit BoundedQueue(std::size_t capacity) : capacity_(capacity) { TAPROOT_ASSERT(capacity > 0); }
+    explicit BoundedQueue(std::size_t capacity) : capacity_(capacity) {
+        TAPROOT_ASSERT(capacity > 0);
+    }
 
     // False when full or closed; `item` is then untouched.
     [[nodiscard]] bool try_push(T&& item) {
@@ -39,7 +41,8 @@ public:
         return take_all();
     }
 
-    // Like drain(), but first sleeps until something is queued, the queue is closed, or `timeout` passes.
+    // Like drain(), but first sleeps until something is queued, the queue is closed, or `timeout`
+    // passes.
     [[nodiscard]] std::vector<T> drain_wait(std::chrono::nanoseconds timeout) {
         std::unique_lock lock(mutex_);
         ready_.wait_for(lock, timeout, [this] { return closed_ || !items_.empty(); });

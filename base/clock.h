@@ -9,9 +9,15 @@ namespace taproot {
 using Duration = std::chrono::nanoseconds;
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
-inline double to_ms(Duration d) { return static_cast<double>(d.count()) * 1e-6; }
-inline double to_seconds(Duration d) { return static_cast<double>(d.count()) * 1e-9; }
-inline Duration from_ms(double ms) { return Duration(static_cast<std::int64_t>(ms * 1e6)); }
+inline double to_ms(Duration d) {
+    return static_cast<double>(d.count()) * 1e-6;
+}
+inline double to_seconds(Duration d) {
+    return static_cast<double>(d.count()) * 1e-9;
+}
+inline Duration from_ms(double ms) {
+    return Duration(static_cast<std::int64_t>(ms * 1e6));
+}
 
 // Time as a dependency, so that tests move it by hand. Thread-safe to read.
 class Clock {

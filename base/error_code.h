@@ -5,7 +5,8 @@
 
 namespace taproot {
 
-// Every way an operation can fail, by meaning. HTTP status codes live in gateway/openai/errors.cc only.
+// Every way an operation can fail, by meaning. HTTP status codes live in gateway/openai/errors.cc
+// only.
 enum class ErrorCode : std::uint8_t {
     kInvalidArgument,        // the caller's value is malformed or out of its stated range
     kContextLengthExceeded,  // prompt (plus what it asks for) is longer than the model's context
@@ -24,19 +25,32 @@ enum class ErrorCode : std::uint8_t {
 
 constexpr const char* to_string(ErrorCode code) {
     switch (code) {
-        case ErrorCode::kInvalidArgument: return "invalid_argument";
-        case ErrorCode::kContextLengthExceeded: return "context_length_exceeded";
-        case ErrorCode::kUnauthorized: return "unauthorized";
-        case ErrorCode::kNotFound: return "not_found";
-        case ErrorCode::kTooLarge: return "too_large";
-        case ErrorCode::kQueueFull: return "queue_full";
-        case ErrorCode::kUnavailable: return "unavailable";
-        case ErrorCode::kUnsupported: return "unsupported";
-        case ErrorCode::kCancelled: return "cancelled";
-        case ErrorCode::kDeadline: return "deadline";
-        case ErrorCode::kDataLoss: return "data_loss";
-        case ErrorCode::kIo: return "io";
-        case ErrorCode::kInternal: return "internal";
+        case ErrorCode::kInvalidArgument:
+            return "invalid_argument";
+        case ErrorCode::kContextLengthExceeded:
+            return "context_length_exceeded";
+        case ErrorCode::kUnauthorized:
+            return "unauthorized";
+        case ErrorCode::kNotFound:
+            return "not_found";
+        case ErrorCode::kTooLarge:
+            return "too_large";
+        case ErrorCode::kQueueFull:
+            return "queue_full";
+        case ErrorCode::kUnavailable:
+            return "unavailable";
+        case ErrorCode::kUnsupported:
+            return "unsupported";
+        case ErrorCode::kCancelled:
+            return "cancelled";
+        case ErrorCode::kDeadline:
+            return "deadline";
+        case ErrorCode::kDataLoss:
+            return "data_loss";
+        case ErrorCode::kIo:
+            return "io";
+        case ErrorCode::kInternal:
+            return "internal";
     }
     return "unknown";
 }

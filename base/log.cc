@@ -11,11 +11,16 @@ namespace {
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
     switch (level) {
-        case LogLevel::kDebug: return spdlog::level::debug;
-        case LogLevel::kInfo: return spdlog::level::info;
-        case LogLevel::kWarn: return spdlog::level::warn;
-        case LogLevel::kError: return spdlog::level::err;
-        case LogLevel::kOff: return spdlog::level::off;
+        case LogLevel::kDebug:
+            return spdlog::level::debug;
+        case LogLevel::kInfo:
+            return spdlog::level::info;
+        case LogLevel::kWarn:
+            return spdlog::level::warn;
+        case LogLevel::kError:
+            return spdlog::level::err;
+        case LogLevel::kOff:
+            return spdlog::level::off;
     }
     return spdlog::level::info;
 }
@@ -39,12 +44,18 @@ void init_log(LogLevel level, std::string_view program) {
 
 bool parse_log_level(std::string_view name, LogLevel* level) {
     *level = LogLevel::kInfo;
-    if (name == "debug") *level = LogLevel::kDebug;
-    else if (name == "info") *level = LogLevel::kInfo;
-    else if (name == "warn") *level = LogLevel::kWarn;
-    else if (name == "error") *level = LogLevel::kError;
-    else if (name == "off") *level = LogLevel::kOff;
-    else return false;
+    if (name == "debug")
+        *level = LogLevel::kDebug;
+    else if (name == "info")
+        *level = LogLevel::kInfo;
+    else if (name == "warn")
+        *level = LogLevel::kWarn;
+    else if (name == "error")
+        *level = LogLevel::kError;
+    else if (name == "off")
+        *level = LogLevel::kOff;
+    else
+        return false;
     return true;
 }
 

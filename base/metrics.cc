@@ -25,6 +25,8 @@ prometheus::Histogram& Metrics::histogram(const std::string& name, const std::st
                                                                                       buckets);
 }
 
-std::string Metrics::render() const { return prometheus::TextSerializer().Serialize(registry_.Collect()); }
+std::string Metrics::render() const {
+    return prometheus::TextSerializer().Serialize(registry_.Collect());
+}
 
 }  // namespace taproot

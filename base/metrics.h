@@ -32,8 +32,7 @@ public:
     prometheus::Gauge& gauge(const std::string& name, const std::string& help,
                              const Labels& labels = {});
     prometheus::Histogram& histogram(const std::string& name, const std::string& help,
-                                     const std::vector<double>& buckets,
-                                     const Labels& labels = {});
+                                     const std::vector<double>& buckets, const Labels& labels = {});
 
     // Prometheus text format 0.0.4 of everything. Cost: proportional to the number of series.
     [[nodiscard]] std::string render() const;

@@ -14,8 +14,8 @@ constexpr std::uint64_t mix64(std::uint64_t x) {
     return x ^ (x >> 31);
 }
 
-// A draw that depends only on its coordinates: the same (seed, stream, position) gives the same bits
-// in any batch, after a preemption, on any worker. Used by the sampler.
+// A draw that depends only on its coordinates: the same (seed, stream, position) gives the same
+// bits in any batch, after a preemption, on any worker. Used by the sampler.
 constexpr std::uint64_t counter_random(std::uint64_t seed, std::uint64_t stream,
                                        std::uint64_t position) {
     return mix64(mix64(mix64(seed) ^ stream) ^ position);

@@ -23,8 +23,8 @@ struct Error {
     }
 };
 
-// A value or an Error. Member names follow std::expected (absent from C++20's library), so that this
-// class can become an alias of it later. Reading the wrong side is a bug and aborts.
+// A value or an Error. Member names follow std::expected (absent from C++20's library), so that
+// this class can become an alias of it later. Reading the wrong side is a bug and aborts.
 template <typename T>
 class [[nodiscard]] Result {
 public:
@@ -105,15 +105,14 @@ inline Error invalid_argument(std::string message, std::string where = {}) {
 #define TAPROOT_CONCAT(a, b) TAPROOT_CONCAT_INNER(a, b)
 
 // TAPROOT_TRY(auto x, f()): declares x from f()'s value, or returns f()'s error from this function.
-#define TAPROOT_TRY(declaration, expression)                                 \
-    auto TAPROOT_CONCAT(try_, __LINE__) = (expression);                      \
-    if (!TAPROOT_CONCAT(try_, __LINE__))                                     \
-        return std::move(TAPROOT_CONCAT(try_, __LINE__)).error();            \
+#define TAPROOT_TRY(declaration, expression)                                                       \
+    auto TAPROOT_CONCAT(try_, __LINE__) = (expression);                                            \
+    if (!TAPROOT_CONCAT(try_, __LINE__)) return std::move(TAPROOT_CONCAT(try_, __LINE__)).error(); \
     declaration = std::move(TAPROOT_CONCAT(try_, __LINE__)).value()
 
 // TAPROOT_CHECK_OK(f()): for Result<void>.
-#define TAPROOT_CHECK_OK(expression)                                            \
-    do {                                                                        \
-        auto taproot_checked = (expression);                                    \
-        if (!taproot_checked) return std::move(taproot_checked).error();        \
+#define TAPROOT_CHECK_OK(expression)                                     \
+    do {                                                                 \
+        auto taproot_checked = (expression);                             \
+        if (!taproot_checked) return std::move(taproot_checked).error(); \
     } while (false)

@@ -8,8 +8,9 @@
 namespace taproot {
 
 // One thread publishes an immutable value, any thread reads the latest. A reader keeps what it read
-// alive (shared_ptr: the publisher must never wait for readers). A mutex and not atomic<shared_ptr>:
-// libstdc++ 12 implements the latter with a spin lock that ThreadSanitizer cannot see through.
+// alive (shared_ptr: the publisher must never wait for readers). A mutex and not
+// atomic<shared_ptr>: libstdc++ 12 implements the latter with a spin lock that ThreadSanitizer
+// cannot see through.
 template <typename T>
 class Snapshot {
 public:

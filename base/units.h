@@ -7,9 +7,15 @@
 
 namespace taproot {
 
-constexpr std::uint64_t operator""_KiB(unsigned long long n) { return n << 10; }
-constexpr std::uint64_t operator""_MiB(unsigned long long n) { return n << 20; }
-constexpr std::uint64_t operator""_GiB(unsigned long long n) { return n << 30; }
+constexpr std::uint64_t operator""_KiB(unsigned long long n) {
+    return n << 10;
+}
+constexpr std::uint64_t operator""_MiB(unsigned long long n) {
+    return n << 20;
+}
+constexpr std::uint64_t operator""_GiB(unsigned long long n) {
+    return n << 30;
+}
 
 template <std::integral T>
 constexpr T div_ceil(T a, T b) {

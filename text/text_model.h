@@ -32,12 +32,12 @@ struct TextModel {
     std::vector<std::string> merges;  // "left right", by rank
     std::optional<TokenId> bos;
     std::optional<TokenId> eos;
-    std::optional<TokenId> eot;       // end of turn, when the model has one beside eos
+    std::optional<TokenId> eot;  // end of turn, when the model has one beside eos
     std::optional<TokenId> unknown;
     std::optional<TokenId> padding;
     bool add_bos = false;
     bool add_eos = false;
-    std::string chat_template;        // Jinja source; empty when the model has none
+    std::string chat_template;  // Jinja source; empty when the model has none
 
     friend bool operator==(const TextModel&, const TextModel&) = default;
 };

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/result.h"
+#include "kernels/aligned_buffer.h"
+#include "kernels/context.h"
+#include "kernels/dtype.h"
+
+namespace taproot {
+
+// A weight matrix W [N output features, K input features] repacked into panels of 16 output rows,
+// so that rows lie in vector lanes and no sum ever crosses lanes (layout drawings:
+// kernels/README.md). N is padded to 16 with zero rows. Immutable after pack().
+class PanelMatrix {
+public:
+    // One source matrix as it lies in a model file: `rows` rows of K weights each, GGUF row-major
+    // blocks.
+    struct Source {
+        const std::byte* data;
+        int rows;
+    };
+
+    PanelMatrix() = default;
+    // Stacks the sources along N (q, k, v become one matrix). K must be a multiple of the block
+    // size of `dtype` (32 for quantised types), N and K positive. Errors: kInvalidArgument, or
+    // kUnavailable (no memory).
+    static Result<PanelMatrix> pack(DType dtype, int columns, std::span<const Source> sources,
+                                    ForkJoin& pool);
+
+    [[nodiscard]] int rows() const { return rows_; }        // N, unpadded
+    [[nodiscard]] int columns() const { return columns_; }  // K
+    [[nodiscard]] int panels() const { return panels_; }
+    [[nodiscard]] DType dtype() const { return dtype_; }
+    [[nodiscard]] std::size_t bytes() const { return bytes_; }  // read once per decode step
+    [[nodiscard]] const std::byte* panel(int index) const {
+        return data_.data() + index * panel_bytes_;
+    }
+    [[nodiscard]] std::size_t panel_bytes() const { return panel_bytes_; }
+
+private:
+    DType dtype_ = DType::kF32;
+    int rows_ = 0;
+    int columns_ = 0;
+    int panels_ = 0;
+    std::size_t panel_bytes_ = 0;
+    std::size_t bytes_ = 0;
+    AlignedBuffer data_;
+};
+
+// Activations quantised per 32 values: q = round_half_even(x * 127/amax), d = amax/127 in float32,
+// sum = integer sum of q over the block. All zero when amax is 0.
+class QuantizedRows {
+public:
+    void resize(int rows, int columns);  // columns a multiple of 32; keeps capacity
+    [[nodiscard]] int rows() const { return rows_; }
+    [[nodiscard]] int columns() const { return columns_; }
+
+    std::int8_t* q(int row);     // [columns]
+    float* d(int row);           // [columns / 32]
+    std::int32_t* sum(int row);  // [columns / 32]
+    const std::int8_t* q(int row) const;
+    const float* d(int row) const;
+    const std::int32_t* sum(int row) const;
+
+private:
+    int rows_ = 0;
+    int columns_ = 0;
+    AlignedBuffer q_, d_, sum_;
+};
+
+void quantize_rows(KernelContext& context, ConstRows x, QuantizedRows* out);
+
+// out[t][n] = sum over k of W[n][k] * x[t][k], in the canonical order of kernels/README.md; with
+// `add`, out[t][n] += that (one float32 add, after the sum: a residual connection).
+// Quantised weights read `quantized` (from quantize_rows of the same x), the others read `x`.
+// out.columns == W.rows(). Work splits over panels and rows of x, never over K.
+enum class Accumulate : std::uint8_t { kOverwrite, kAdd };
+struct LinearInput {
+    ConstRows x;
+    const QuantizedRows* quantized;  // may be null when the weights are not quantised
+};
+void linear(KernelContext& context, const PanelMatrix& w, const LinearInput& in, Rows out,
+            Accumulate accumulate = Accumulate::kOverwrite);
+
+// out[i] = row ids[i] of the (vocabulary x K) table, dequantised exactly. ids must be in range.
+void embed_rows(KernelContext& context, const PanelMatrix& table, std::span<const std::int32_t> ids,
+                Rows out);
+
+// Dequantises `count` weights (a whole number of blocks) as GGUF defines them. Exact: the float32
+// result of the format's formula. Used by ref mode, goldens and repacking to F32.
+void dequantize(DType dtype, const std::byte* blocks, std::int64_t count, float* out);
+
+}  // namespace taproot
