@@ -28,7 +28,8 @@ public:
     PanelMatrix() = default;
     // Stacks the sources along N (q, k, v become one matrix). K must be a multiple of the block
     // size of `dtype` (32 for quantised types), N and K positive. Errors: kInvalidArgument, or
-    // kUnavailable (no memory).
+    // kUnavailable (no memory). Reads each source once; the matrix takes as many bytes as the
+    // source, N rounded up to 16.
     static Result<PanelMatrix> pack(DType dtype, int columns, std::span<const Source> sources,
                                     ForkJoin& pool);
 
@@ -38,9 +39,12 @@ public:
     [[nodiscard]] DType dtype() const { return dtype_; }
     [[nodiscard]] std::size_t bytes() const { return bytes_; }  // read once per decode step
     [[nodiscard]] const std::byte* panel(int index) const {
-        return data_.data() + index * panel_bytes_;
+        return data_.data() + static_cast<std::size_t>(index) * panel_bytes_;
     }
     [[nodiscard]] std::size_t panel_bytes() const { return panel_bytes_; }
+
+    // out[K] = row `index`, dequantised exactly as dequantize() does. 0 <= index < rows().
+    void dequantize_row(int index, float* out) const;
 
 private:
     DType dtype_ = DType::kF32;
@@ -52,8 +56,10 @@ private:
     AlignedBuffer data_;
 };
 
-// Activations quantised per 32 values: q = round_half_even(x * 127/amax), d = amax/127 in float32,
-// sum = integer sum of q over the block. All zero when amax is 0.
+// Activations quantised per 32 values: q = round_half_even(x * (127/amax)), d = amax/127 in
+// float32, sum = integer sum of q over the block. A block with amax below 2^-110 is all zero; a
+// block that holds a NaN or an infinity has d = NaN and q = 0, so that the fault shows in every
+// output.
 class QuantizedRows {
 public:
     void resize(int rows, int columns);  // columns a multiple of 32; keeps capacity
@@ -63,14 +69,21 @@ public:
     std::int8_t* q(int row);     // [columns]
     float* d(int row);           // [columns / 32]
     std::int32_t* sum(int row);  // [columns / 32]
+    float* scaled_sum(int row);  // [columns / 32], d * float(sum)
     const std::int8_t* q(int row) const;
     const float* d(int row) const;
     const std::int32_t* sum(int row) const;
+    const float* scaled_sum(int row) const;
+
+    [[nodiscard]] std::int64_t q_stride() const { return q_stride_; }          // from row to row
+    [[nodiscard]] std::int64_t block_stride() const { return block_stride_; }  // of d and sums
 
 private:
     int rows_ = 0;
     int columns_ = 0;
-    AlignedBuffer q_, d_, sum_;
+    std::int64_t q_stride_ = 0;
+    std::int64_t block_stride_ = 0;
+    AlignedBuffer q_, d_, sum_, scaled_sum_;
 };
 
 void quantize_rows(KernelContext& context, ConstRows x, QuantizedRows* out);

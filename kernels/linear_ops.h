@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/dtype.h"
+
+// What one instruction set provides for linear.cc. Plain data and function pointers only: these
+// files are compiled with flags that must not leak into other code, so no inline library code here.
+namespace taproot {
+
+// Two neighbouring panels (32 output rows) is what every kernel works on at a time.
+inline constexpr int kTilePanels = 2;
+inline constexpr int kTileColumns = 32;
+// Most rows of x in one tile (partial sums of a tile live on the stack).
+inline constexpr int kTileRowsMax = 128;
+
+// Where a tile's result goes: out[row][column], `columns` <= 32 of them valid.
+struct TileOut {
+    float* data;
+    std::int64_t stride;
+    int columns;
+    bool add;  // out += result, else out = result
+};
+
+struct QuantizedActivations {  // of the tile's first row
+    const std::int8_t* q;      // [rows][q_stride]
+    const float* d;            // [rows][block_stride]
+    const float* scaled_sum;   // [rows][block_stride] d * float(sum)
+    const std::int32_t* sum;   // [rows][block_stride]
+    std::int64_t q_stride;
+    std::int64_t block_stride;
+};
+
+struct QuantizedTile {
+    DType dtype;
+    int blocks;                            // K / 32
+    const std::byte* panels[kTilePanels];  // both the same when N has an odd number of panels
+    QuantizedActivations x;
+    int rows;  // 1 .. kTileRowsMax
+    TileOut out;
+    // What the thread will read next, to be prefetched while computing; may be empty.
+    const std::byte* next;
+    std::size_t next_bytes;
+};
+
+struct FloatTile {
+    DType dtype;
+    int columns;  // K
+    const std::byte* panels[kTilePanels];
+    const float* x;  // [rows][x_stride]
+    std::int64_t x_stride;
+    int rows;
+    TileOut out;
+};
+
+struct QuantizedRow {
+    std::int8_t* q;     // [columns]
+    float* d;           // [columns / 32]
+    float* scaled_sum;  // [columns / 32]
+    std::int32_t* sum;  // [columns / 32]
+};
+
+struct LinearOps {
+    void (*quantize_row)(const float* x, int columns, QuantizedRow out);
+    void (*quantized_tile)(const QuantizedTile& tile);
+    void (*float_tile)(const FloatTile& tile);
+};
+
+namespace ref {
+const LinearOps& linear_ops();
+}
+namespace avx2 {
+const LinearOps& linear_ops();
+}
+namespace avx512 {
+const LinearOps& linear_ops();
+}
+
+}  // namespace taproot
