@@ -42,6 +42,7 @@ struct Hello {
     Role role = Role::kMixed;
     std::string isa;                  // "avx512": part of system_fingerprint
     double prefill_ms_per_token = 0;  // first estimate; Load refines it
+    friend bool operator==(const Hello&, const Hello&) = default;
 };
 
 enum class FinishReason : std::uint8_t { kNone, kStop, kLength, kAbort, kError };
@@ -49,6 +50,7 @@ enum class FinishReason : std::uint8_t { kNone, kStop, kLength, kAbort, kError }
 struct TokenLogprob {
     TokenId token = 0;
     float logprob = 0;  // natural log of the untouched distribution; never NaN, floor -9999
+    friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
 };
 
 // One sampled token of one choice of one request.
@@ -62,6 +64,7 @@ struct TokenOutput {
     std::optional<float> logprob;              // of `token`, when asked for
     std::vector<TokenLogprob> top_logprobs;    // descending, ties by lower id
     std::optional<std::uint64_t> logits_hash;  // XXH3-64 of the raw float32 row, when asked for
+    friend bool operator==(const TokenOutput&, const TokenOutput&) = default;
 };
 
 // Facts about a request, once, with or before its first token.
@@ -70,6 +73,7 @@ struct RequestStarted {
     std::uint32_t prompt_tokens = 0;
     std::uint32_t cached_tokens = 0;  // prompt tokens whose KV was reused, exact to the token
     double queue_ms = 0;              // waiting before its first prefill chunk
+    friend bool operator==(const RequestStarted&, const RequestStarted&) = default;
 };
 
 // Log-probabilities of prompt tokens (echo scoring): logprobs[i] belongs to prompt token first + i.
@@ -78,6 +82,7 @@ struct PromptLogprobs {
     std::uint32_t first = 0;
     std::vector<float> logprobs;
     std::vector<std::vector<TokenLogprob>> top;  // same length, or empty when top was not asked for
+    friend bool operator==(const PromptLogprobs&, const PromptLogprobs&) = default;
 };
 
 // Everything one engine step produced, all streams in one frame.
@@ -86,6 +91,7 @@ struct StepOutput {
     std::vector<RequestStarted> started;
     std::vector<PromptLogprobs> prompt_logprobs;
     std::vector<TokenOutput> tokens;
+    friend bool operator==(const StepOutput&, const StepOutput&) = default;
 };
 
 enum class RejectReason : std::uint8_t {
@@ -100,6 +106,7 @@ struct Rejected {
     RejectReason reason = RejectReason::kInternal;
     std::string message;
     double retry_after_ms = 0;
+    friend bool operator==(const Rejected&, const Rejected&) = default;
 };
 
 // Sent after steps, at most every load_interval_ms, and when idle turns to busy or back.
@@ -121,6 +128,7 @@ struct Load {
     std::uint64_t preemptions_total = 0;
     std::uint64_t evicted_blocks_total = 0;
     std::uint64_t steps_total = 0;
+    friend bool operator==(const Load&, const Load&) = default;
 };
 
 // KV events of one epoch, numbered without gaps: first_seq, first_seq+1, ...
@@ -128,6 +136,7 @@ struct KvEventBatch {
     std::uint64_t epoch = 0;
     std::uint64_t first_seq = 0;
     std::vector<KvEvent> events;
+    friend bool operator==(const KvEventBatch&, const KvEventBatch&) = default;
 };
 
 // The whole tree at one moment: every block's (hash, parent); events continue at next_seq.
@@ -135,16 +144,19 @@ struct KvSnapshot {
     std::uint64_t epoch = 0;
     std::uint64_t next_seq = 0;
     std::vector<KvStored> stored;  // parents before children
+    friend bool operator==(const KvSnapshot&, const KvSnapshot&) = default;
 };
 
 // The encoded TextModel (codec.h: encode_text_model), answering FetchText.
 struct TextBundle {
     std::uint64_t digest = 0;
     std::string bytes;
+    friend bool operator==(const TextBundle&, const TextBundle&) = default;
 };
 
 struct Pong {
     std::uint64_t nonce = 0;
+    friend bool operator==(const Pong&, const Pong&) = default;
 };
 
 // --- gateway -> worker ---------------------------------------------------------------------------
@@ -152,6 +164,7 @@ struct Pong {
 struct LogitBias {
     TokenId token = 0;
     float bias = 0;
+    friend bool operator==(const LogitBias&, const LogitBias&) = default;
 };
 
 // Definitions and order: facts of the API (temperature before top-k and top-p; 0 = greedy).
@@ -171,6 +184,7 @@ struct SamplingParams {
     std::optional<std::uint32_t> logprobs;         // top-N besides the chosen; 0 = chosen only
     std::optional<std::uint32_t> prompt_logprobs;  // score the prompt too
     bool logits_hash = false;                      // for `taproot check determinism`
+    friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 };
 
 struct Generate {
@@ -182,24 +196,30 @@ struct Generate {
     SamplingParams sampling;
     std::int32_t priority = 0;                 // lower first
     std::uint32_t expected_cached_tokens = 0;  // what the router counted on
+    friend bool operator==(const Generate&, const Generate&) = default;
 };
 
 struct Cancel {
     RequestId request;
+    friend bool operator==(const Cancel&, const Cancel&) = default;
 };
 // Ends one choice only: a stop string matched at the gateway.
 struct CancelChoice {
     RequestId request;
     std::uint16_t choice = 0;
+    friend bool operator==(const CancelChoice&, const CancelChoice&) = default;
 };
 struct FetchText {
     std::uint64_t digest = 0;
+    friend bool operator==(const FetchText&, const FetchText&) = default;
 };
 struct FetchSnapshot {
     std::uint64_t epoch = 0;
+    friend bool operator==(const FetchSnapshot&, const FetchSnapshot&) = default;
 };
 struct Ping {
     std::uint64_t nonce = 0;
+    friend bool operator==(const Ping&, const Ping&) = default;
 };
 
 using ToGateway =

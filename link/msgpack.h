@@ -78,9 +78,9 @@ public:
     void fail(const char* name, std::string message);
 
 private:
-    struct Length {
-        std::size_t value = 0;
-        bool matched = false;
+    struct Integer {
+        std::uint64_t bits = 0;  // two's complement
+        bool negative = false;
     };
     unsigned peek() const { return static_cast<unsigned char>(bytes_[offset_]); }
     bool need(const char* name, std::size_t size);
@@ -88,6 +88,9 @@ private:
     T big_endian();
     // Reads a length of `width` bytes after the tag byte.
     bool read_length(const char* name, int width, std::size_t* length);
+    bool read_integer(const char* name, Integer* out);
+    std::size_t read_count(const char* name, unsigned fix, unsigned wide, std::size_t bytes_each,
+                           std::size_t count_max);
     std::string_view take(const char* name, std::size_t size, std::size_t bytes_max);
     bool skip_one(const char* name, std::size_t* children);
     void wrong_type(const char* name, const char* wanted);
