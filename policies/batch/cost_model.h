@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace taproot {
+
+// What a step has to do, in the units its time depends on.
+struct StepWork {
+    std::uint32_t decode_streams = 0;
+    std::uint64_t decode_context_tokens = 0;  // sum over decode streams of tokens attended
+    std::uint32_t prefill_tokens = 0;
+    std::uint64_t prefill_context_pairs = 0;  // sum over prefill tokens of tokens attended
+};
+
+// Step time as a sum of causes, all in milliseconds per unit. Coefficients are never negative.
+struct StepCost {
+    double fixed_ms = 0;           // reading the weights once
+    double decode_stream_ms = 0;   // one more stream in the batch
+    double decode_context_ms = 0;  // per token of context read by a decode stream
+    double prefill_token_ms = 0;   // one prompt token through the linear layers
+    double prefill_pair_ms = 0;    // one (query token, context token) pair of attention
+
+    [[nodiscard]] double predict_ms(const StepWork& work) const;
+};
+
+// Fits StepCost to the steps that ran: recursive least squares with forgetting (Haykin, Adaptive
+// Filter Theory), each sample weighted by 1/ms so that small steps count as much as large ones,
+// negative coefficients read as 0. Starts from a prior and leaves it as evidence comes.
+// Owner: the engine thread. Cost: about 100 ns per step.
+class StepCostFit {
+public:
+    explicit StepCostFit(const StepCost& prior);
+
+    void add(const StepWork& work, double step_ms);  // ignores work-free and non-finite samples
+
+    [[nodiscard]] StepCost cost() const;
+    [[nodiscard]] std::uint64_t samples() const { return samples_; }
+
+private:
+    static constexpr std::size_t kTerms = 5;
+    std::array<double, kTerms> weights_{};
+    std::array<double, kTerms> scale_{};  // units that bring the terms near 1
+    std::array<std::array<double, kTerms>, kTerms> covariance_{};
+    std::uint64_t samples_ = 0;
+};
+
+}  // namespace taproot
