@@ -60,6 +60,7 @@ HttpServer::HttpServer(asio::io_context& io, Options options, const Router& rout
     SessionShared& shared = *state_->shared;
     shared.limits = state_->options.limits;
     shared.render_error = state_->options.render_error;
+    shared.precheck = state_->options.precheck;
     shared.router = &router;
     for (int c = 0; c < 6; ++c)
         shared.responses_by_class[c] =

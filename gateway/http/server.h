@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/metrics.h"
@@ -24,10 +26,15 @@ public:
     // status and message to a response. Lets gateway/openai own the error object's shape.
     using ErrorRenderer = HttpResponse (*)(int status, std::string_view message);
 
+    // Asked with the headers alone, before a body is read or 100 Continue is sent: an answer
+    // refuses the request (authentication, unknown path).
+    using Precheck = std::function<std::optional<HttpResponse>(const HttpRequest&)>;
+
     struct Options {
         std::string listen;  // host:port
         config::Limits limits;
         ErrorRenderer render_error;
+        Precheck precheck = nullptr;
     };
 
     // `router` must outlive the server.

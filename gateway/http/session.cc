@@ -21,27 +21,40 @@ namespace http = boost::beast::http;
 using Parser = http::request_parser<http::string_body>;
 
 constexpr std::size_t kPipelinedBytesMax = 64 * 1024;  // read ahead while a request runs
-constexpr std::uint64_t kRefusalWriteMs = 5'000;
 constexpr std::uint64_t kLingerMs = 1'000;
 
 std::string_view to_view(boost::beast::string_view text) {
     return {text.data(), text.size()};
 }
 
-HttpRequest to_request(Parser& parser) {
+// One spelling per path, before authentication and routing: absolute-form targets lose their
+// origin, double and trailing slashes go. Percent-encoded or dotted paths match no route.
+std::string normalise_path(std::string_view path) {
+    if (std::size_t scheme = path.find("://");
+        !path.starts_with('/') && scheme != std::string_view::npos) {
+        std::size_t slash = path.find('/', scheme + 3);
+        path = slash == std::string_view::npos ? std::string_view("/") : path.substr(slash);
+    }
+    std::string out;
+    for (char c : path)
+        if (c != '/' || out.empty() || out.back() != '/') out += c;
+    if (out.size() > 1 && out.back() == '/') out.pop_back();
+    return out;
+}
+
+HttpRequest to_request_head(const Parser& parser) {
     HttpRequest out;
-    auto message = parser.release();
+    const auto& message = parser.get();
     out.method = std::string(to_view(message.method_string()));
     std::string_view target = to_view(message.target());
     std::size_t mark = std::min(target.find('?'), target.size());
-    out.path = std::string(target.substr(0, mark));
+    out.path = normalise_path(target.substr(0, mark));
     if (mark < target.size()) out.query = std::string(target.substr(mark + 1));
     for (const auto& field : message)
         out.headers.emplace_back(std::string(to_view(field.name_string())),
                                  std::string(to_view(field.value())));
     out.version = static_cast<int>(message.version());
     out.keep_alive = message.keep_alive();
-    out.body = std::move(message.body());
     return out;
 }
 
@@ -110,13 +123,24 @@ Awaitable<Session::ReadOutcome> Session::read_request() {
                                          *length, shared_->limits.body_bytes));
         co_return ReadOutcome::kClosed;
     }
+    request_ = to_request_head(parser);
+    if (shared_->precheck) {
+        if (std::optional<HttpResponse> refusal = shared_->precheck(request_)) {
+            // Without its body the connection cannot go on to a next request.
+            if (!parser.is_done()) closing_ = true;
+            if (!request_.keep_alive) closing_ = true;
+            responded_ = false;
+            if (!co_await send(std::move(*refusal)) || closing_) co_return ReadOutcome::kClosed;
+            co_return ReadOutcome::kAnswered;
+        }
+    }
     std::string_view expect = to_view(parser.get()[http::field::expect]);
     if (!expect.empty()) {
         if (!equals_ignoring_case(expect, "100-continue")) {
             co_await refuse(417, "only Expect: 100-continue is understood");
             co_return ReadOutcome::kClosed;
         }
-        if (!parser.is_done() && buffer_.size() == 0 &&
+        if (!parser.is_done() && buffer_.size() == 0 && request_.version >= 11 &&
             !co_await write_all("HTTP/1.1 100 Continue\r\n\r\n"))
             co_return ReadOutcome::kClosed;
     }
@@ -139,7 +163,7 @@ Awaitable<Session::ReadOutcome> Session::read_request() {
         }
     }
     no_deadline();
-    request_ = to_request(parser);
+    request_.body = std::move(parser.get().body());
     co_return ReadOutcome::kRequest;
 }
 
@@ -323,7 +347,6 @@ Awaitable<bool> Session::refuse(int status, std::string message) {
     closing_ = true;
     responded_ = false;
     request_ = HttpRequest{};
-    (void)kRefusalWriteMs;
     co_return co_await send(shared_->render_error(status, message));
 }
 

@@ -19,6 +19,7 @@ namespace taproot::gateway {
 struct SessionShared {
     config::Limits limits;
     HttpServer::ErrorRenderer render_error;
+    HttpServer::Precheck precheck;
     const Router* router;
     bool draining = false;
     prometheus::Counter* responses_by_class[6];  // [status / 100]
