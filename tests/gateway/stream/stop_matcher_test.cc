@@ -10,7 +10,7 @@
 namespace taproot::gateway {
 namespace {
 
-struct Run {
+struct Outcome {
     std::vector<std::string> deltas;
     bool matched = false;
     std::string all() const {
@@ -20,10 +20,10 @@ struct Run {
     }
 };
 
-Run feed(const std::vector<std::string>& stops, const std::vector<std::string>& parts,
+Outcome feed(const std::vector<std::string>& stops, const std::vector<std::string>& parts,
          StopMatcher::Include include = StopMatcher::Include::kNo) {
     StopMatcher matcher(stops, include);
-    Run run;
+    Outcome run;
     for (const std::string& part : parts) {
         run.deltas.emplace_back();
         if (matcher.push(part, &run.deltas.back())) {
@@ -37,7 +37,7 @@ Run feed(const std::vector<std::string>& stops, const std::vector<std::string>& 
 }
 
 TEST(StopMatcher, HoldsBackAStopStringThatSpansSeveralTokens) {  // B029
-    Run run = feed({"two three"}, {"one ", "tw", "o th", "re", "e four"});
+    Outcome run = feed({"two three"}, {"one ", "tw", "o th", "re", "e four"});
     EXPECT_TRUE(run.matched);
     EXPECT_EQ(run.deltas, (std::vector<std::string>{"one ", "", "", "", ""}));
     run = feed({"ater is"}, {"cold w", "ater", " is wet"});
@@ -46,19 +46,19 @@ TEST(StopMatcher, HoldsBackAStopStringThatSpansSeveralTokens) {  // B029
 }
 
 TEST(StopMatcher, GivesBackWhatWasHeldWhenTheMatchDoesNotComplete) {  // B030
-    Run run = feed({"\n<|endoftext|>", "Observation:"}, {"\n", "foo", "Obs", "erver"});
+    Outcome run = feed({"\n<|endoftext|>", "Observation:"}, {"\n", "foo", "Obs", "erver"});
     EXPECT_FALSE(run.matched);
     EXPECT_EQ(run.all(), "\nfooObserver");
 }
 
 TEST(StopMatcher, FollowsOverlappingBeginnings) {  // B030
-    Run run = feed({"aab"}, {"a", "a", "a", "b"});
+    Outcome run = feed({"aab"}, {"a", "a", "a", "b"});
     EXPECT_TRUE(run.matched);
     EXPECT_EQ(run.all(), "a");
 }
 
 TEST(StopMatcher, ShowsTheStopStringWhenAsked) {
-    Run run = feed({"END"}, {"the E", "ND of"}, StopMatcher::Include::kYes);
+    Outcome run = feed({"END"}, {"the E", "ND of"}, StopMatcher::Include::kYes);
     EXPECT_TRUE(run.matched);
     EXPECT_EQ(run.all(), "the END");
 }
