@@ -66,9 +66,6 @@ void run_item(const Job& job, int item) {
                             out});
         return;
     }
-    const QuantizedRows& x = *job.in.quantized;
-    QuantizedActivations activations{x.q(row),   x.d(row),     x.scaled_sum(row),
-                                     x.sum(row), x.q_stride(), x.block_stride()};
     int next = first + kTilePanels;
     int next_panels = chunk + 1 < job.tiling.row_chunks || next >= job.w.panels()
                           ? 0
@@ -76,7 +73,7 @@ void run_item(const Job& job, int item) {
     job.ops.quantized_tile({job.w.dtype(),
                             job.w.columns() / kBlockColumns,
                             {job.w.panel(first), job.w.panel(second)},
-                            activations,
+                            job.in.quantized->row(row),
                             rows,
                             out,
                             next_panels > 0 ? job.w.panel(next) : nullptr,

@@ -10,6 +10,7 @@
 #include "kernels/aligned_buffer.h"
 #include "kernels/context.h"
 #include "kernels/dtype.h"
+#include "kernels/linear_ops.h"
 
 namespace taproot {
 
@@ -65,25 +66,19 @@ public:
     void resize(int rows, int columns);  // columns a multiple of 32; keeps capacity
     [[nodiscard]] int rows() const { return rows_; }
     [[nodiscard]] int columns() const { return columns_; }
+    [[nodiscard]] int blocks() const { return columns_ / 32; }
 
-    std::int8_t* q(int row);     // [columns]
-    float* d(int row);           // [columns / 32]
-    std::int32_t* sum(int row);  // [columns / 32]
-    float* scaled_sum(int row);  // [columns / 32], d * float(sum)
-    const std::int8_t* q(int row) const;
-    const float* d(int row) const;
-    const std::int32_t* sum(int row) const;
-    const float* scaled_sum(int row) const;
-
-    [[nodiscard]] std::int64_t q_stride() const { return q_stride_; }          // from row to row
-    [[nodiscard]] std::int64_t block_stride() const { return block_stride_; }  // of d and sums
+    ActivationBlock* row(int r) {  // [blocks()]
+        return data_.as<ActivationBlock>() + std::int64_t{r} * blocks();
+    }
+    [[nodiscard]] const ActivationBlock* row(int r) const {
+        return data_.as<ActivationBlock>() + std::int64_t{r} * blocks();
+    }
 
 private:
     int rows_ = 0;
     int columns_ = 0;
-    std::int64_t q_stride_ = 0;
-    std::int64_t block_stride_ = 0;
-    AlignedBuffer q_, d_, sum_, scaled_sum_;
+    AlignedBuffer data_;
 };
 
 void quantize_rows(KernelContext& context, ConstRows x, QuantizedRows* out);

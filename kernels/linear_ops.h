@@ -16,6 +16,16 @@ inline constexpr int kTileColumns = 32;
 // Most rows of x in one tile (partial sums of a tile live on the stack).
 inline constexpr int kTileRowsMax = 128;
 
+// 32 quantised activations. One struct, so that a kernel needs one pointer per row of x.
+struct alignas(16) ActivationBlock {
+    std::int8_t q[32];  // -127 .. 127
+    float d;
+    float scaled_sum;  // d * float(sum)
+    std::int32_t sum;  // of q
+    std::int32_t unused;
+};
+static_assert(sizeof(ActivationBlock) == 48);
+
 // Where a tile's result goes: out[row][column], `columns` <= 32 of them valid.
 struct TileOut {
     float* data;
@@ -24,21 +34,12 @@ struct TileOut {
     bool add;  // out += result, else out = result
 };
 
-struct QuantizedActivations {  // of the tile's first row
-    const std::int8_t* q;      // [rows][q_stride]
-    const float* d;            // [rows][block_stride]
-    const float* scaled_sum;   // [rows][block_stride] d * float(sum)
-    const std::int32_t* sum;   // [rows][block_stride]
-    std::int64_t q_stride;
-    std::int64_t block_stride;
-};
-
 struct QuantizedTile {
     DType dtype;
     int blocks;                            // K / 32
     const std::byte* panels[kTilePanels];  // both the same when N has an odd number of panels
-    QuantizedActivations x;
-    int rows;  // 1 .. kTileRowsMax
+    const ActivationBlock* x;              // [rows][blocks]
+    int rows;                              // 1 .. kTileRowsMax
     TileOut out;
     // What the thread will read next, to be prefetched while computing; may be empty.
     const std::byte* next;
@@ -55,15 +56,8 @@ struct FloatTile {
     TileOut out;
 };
 
-struct QuantizedRow {
-    std::int8_t* q;     // [columns]
-    float* d;           // [columns / 32]
-    float* scaled_sum;  // [columns / 32]
-    std::int32_t* sum;  // [columns / 32]
-};
-
 struct LinearOps {
-    void (*quantize_row)(const float* x, int columns, QuantizedRow out);
+    void (*quantize_row)(const float* x, int blocks, ActivationBlock* out);
     void (*quantized_tile)(const QuantizedTile& tile);
     void (*float_tile)(const FloatTile& tile);
 };

@@ -8,13 +8,13 @@
 #include "kernels/linear_ops.h"
 #include "kernels/panel_layout.h"
 #include "kernels/ref/quantize.h"
+#include "kernels/unroll.h"
 
 #if defined(__x86_64__)
 // The same source compiled twice: where the CPU has FMA, std::fma becomes one instruction instead
 // of a library call. Both give the same bits, a fused multiply-add has one correct result.
 #define TAPROOT_WITH_FMA __attribute__((target("avx2,fma")))
 #endif
-#define TAPROOT_INLINE inline __attribute__((always_inline))
 
 namespace taproot::ref {
 namespace {
@@ -66,12 +66,12 @@ TAPROOT_INLINE std::int32_t integer_dot(const std::int16_t* w, const std::int8_t
 
 // One float32 rounding per operation: a product of scales, an fma, and for types with an offset a
 // second fma.
-TAPROOT_INLINE void add_block(const DecodedBlock& block, bool offset, const std::int8_t* q, float d,
-                              float scaled_sum, float* sums) {
+TAPROOT_INLINE void add_block(const DecodedBlock& block, bool offset, const ActivationBlock& x,
+                              float* sums) {
     for (int row = 0; row < kPanelRows; ++row) {
-        auto dot = static_cast<float>(integer_dot(block.w[row], q));
-        sums[row] = std::fma(dot, block.d[row] * d, sums[row]);
-        if (offset) sums[row] = std::fma(block.m[row], scaled_sum, sums[row]);
+        auto dot = static_cast<float>(integer_dot(block.w[row], x.q));
+        sums[row] = std::fma(dot, block.d[row] * x.d, sums[row]);
+        if (offset) sums[row] = std::fma(block.m[row], x.scaled_sum, sums[row]);
     }
 }
 
@@ -90,9 +90,8 @@ TAPROOT_INLINE void quantized_tile_body(const QuantizedTile& tile) {
             DecodedBlock block;
             decode_block(format, tile.blocks, tile.panels[p], b, &block);
             for (int t = 0; t < tile.rows; ++t) {
-                std::int64_t at = t * tile.x.block_stride + b;
-                add_block(block, format.offset, tile.x.q + t * tile.x.q_stride + b * kBlockColumns,
-                          tile.x.d[at], tile.x.scaled_sum[at], sums[t]);
+                const ActivationBlock& x = tile.x[std::int64_t{t} * tile.blocks + b];
+                add_block(block, format.offset, x, sums[t]);
             }
         }
         for (int t = 0; t < tile.rows; ++t) store_sums(sums[t], t, p * kPanelRows, tile.out);
@@ -145,10 +144,8 @@ TAPROOT_WITH_FMA void float_tile_fma(const FloatTile& tile) {
 }
 #endif
 
-void quantize_row(const float* x, int columns, QuantizedRow out) {
-    for (int b = 0; b < columns / kBlockColumns; ++b) {
-        quantize_block(x + b * kBlockColumns, b, out);
-    }
+void quantize_row(const float* x, int blocks, ActivationBlock* out) {
+    for (int b = 0; b < blocks; ++b) quantize_block(x + b * kBlockColumns, out + b);
 }
 
 LinearOps choose_ops() {

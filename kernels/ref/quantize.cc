@@ -12,26 +12,26 @@
 namespace taproot::ref {
 namespace {
 
-void set_empty_block(float d, int b, QuantizedRow out) {
-    std::fill_n(out.q + b * kBlockColumns, kBlockColumns, std::int8_t{0});
-    out.d[b] = d;
-    out.sum[b] = 0;
-    out.scaled_sum[b] = d;
+void set_empty_block(float d, ActivationBlock* out) {
+    std::fill_n(out->q, kBlockColumns, std::int8_t{0});
+    out->d = d;
+    out->sum = 0;
+    out->scaled_sum = d;
 }
 
 }  // namespace
 
-void quantize_block(const float* x, int b, QuantizedRow out) {
+void quantize_block(const float* x, ActivationBlock* out) {
     std::uint32_t largest = 0;
     for (int k = 0; k < kBlockColumns; ++k) {
         largest = std::max(largest, std::bit_cast<std::uint32_t>(x[k]) & kAbsMask);
     }
     if (largest >= kNotFiniteBits) {
-        set_empty_block(std::numeric_limits<float>::quiet_NaN(), b, out);
+        set_empty_block(std::numeric_limits<float>::quiet_NaN(), out);
         return;
     }
     if (largest < kTinyBits) {
-        set_empty_block(0.0f, b, out);
+        set_empty_block(0.0f, out);
         return;
     }
     auto amax = std::bit_cast<float>(largest);
@@ -41,12 +41,12 @@ void quantize_block(const float* x, int b, QuantizedRow out) {
         // Round to nearest even (the default mode). Never beyond +-127: amax * inverse differs from
         // 127 by less than one part in 2^22.
         auto q = static_cast<std::int32_t>(std::nearbyint(x[k] * inverse));
-        out.q[b * kBlockColumns + k] = static_cast<std::int8_t>(q);
+        out->q[k] = static_cast<std::int8_t>(q);
         sum += q;
     }
-    out.d[b] = amax / 127.0f;
-    out.sum[b] = sum;
-    out.scaled_sum[b] = out.d[b] * static_cast<float>(sum);
+    out->d = amax / 127.0f;
+    out->sum = sum;
+    out->scaled_sum = out->d * static_cast<float>(sum);
 }
 
 }  // namespace taproot::ref

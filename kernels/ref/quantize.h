@@ -5,7 +5,7 @@
 
 namespace taproot::ref {
 
-// Quantises the 32 values at x into block `b` of `out`.
-void quantize_block(const float* x, int b, QuantizedRow out);
+// Quantises the 32 values at x.
+void quantize_block(const float* x, ActivationBlock* out);
 
 }  // namespace taproot::ref
