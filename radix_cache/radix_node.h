@@ -41,7 +41,7 @@ struct RadixBlock {
     NodeId node = kNoNode;   // whose edge holds it; kNoNode = not in the tree
     std::uint32_t pins = 0;  // of this block or any descendant: never grows with depth
     std::uint64_t segment : 1 = 0;
-    std::uint64_t tick : 63 = 0;  // operation that used it last; never grows with depth
+    std::uint64_t tick : 63 = 0;  // operation that used it last; kept while unpinned
 
     [[nodiscard]] bool in_tree() const { return node != kNoNode; }
 };

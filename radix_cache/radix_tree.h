@@ -159,8 +159,9 @@ private:
         NodeId node = kNoNode;
         BlockId last = kNoBlock;
         std::size_t blocks = 0;
-        std::optional<PartialBlock> partial;
+        std::optional<PartialBlock> partial = std::nullopt;
     };
+    static constexpr std::uint64_t kTickMask = ~0ull >> 1;  // RadixBlock::tick has 63 bits
 
     [[nodiscard]] BlockLru& lru(Segment s) { return lru_[static_cast<std::size_t>(s)]; }
     [[nodiscard]] const BlockLru& lru(Segment s) const { return lru_[static_cast<std::size_t>(s)]; }
@@ -178,7 +179,7 @@ private:
     [[nodiscard]] std::optional<PartialBlock> best_partial_child(
         const RadixNode& node, std::size_t lower, std::span<const TokenId> tokens) const;
 
-    InsertResult insert_at(Position from, std::uint64_t salt, std::span<const TokenId> tokens,
+    InsertResult insert_at(Position from, std::span<const TokenId> tokens,
                            std::span<const BlockId> blocks, std::vector<BlockId>* resident);
     void adopt(NodeId node, BlockHash parent, std::span<const TokenId> tokens,
                std::span<const BlockId> blocks);
