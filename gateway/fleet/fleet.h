@@ -68,7 +68,8 @@ struct Ticket {
 // they report. Owner: the gateway's I/O thread (all methods, all callbacks).
 class Fleet {
 public:
-    Fleet(asio::io_context& io, const config::Config& config, const Clock& clock, Metrics& metrics);
+    Fleet(boost::asio::io_context& io, const config::Config& config, const Clock& clock,
+          Metrics& metrics);
     ~Fleet();
     Fleet(const Fleet&) = delete;
     Fleet& operator=(const Fleet&) = delete;
@@ -97,6 +98,8 @@ public:
     [[nodiscard]] double retry_after_ms() const;
 
     [[nodiscard]] std::size_t requests_in_flight() const;
+    // Of a worker in a decision; "" for an unknown id.
+    [[nodiscard]] std::string_view worker_name(WorkerId worker) const;
 
 private:
     struct State;

@@ -183,7 +183,8 @@ Result<GenerateSpec> parse_chat(std::string_view text, const config::Limits& lim
     FieldReader fields(body);
     parse_common_fields(fields, limits, &spec);
     // The new name wins; zero is refused for both (a chat without an answer is no request).
-    auto completion = fields.integer("max_completion_tokens", 1, std::int64_t{1} << 53);
+    auto completion =
+        fields.integer("max_completion_tokens", 1, std::numeric_limits<std::int64_t>::max());
     if (completion)
         spec.max_tokens = static_cast<std::uint32_t>(
             std::min<std::int64_t>(*completion, std::numeric_limits<std::int32_t>::max()));

@@ -19,8 +19,8 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::int64_t kInt32Max = std::numeric_limits<std::int32_t>::max();
-constexpr std::int64_t kTokensMax = std::int64_t{1}
-                                    << 53;  // beyond any context: refused later by name
+// Beyond any context: refused later, with the context's length in the message.
+constexpr std::int64_t kTokensMax = std::numeric_limits<std::int64_t>::max();
 constexpr std::size_t kNameBytesMax = 512;
 constexpr std::size_t kSaltBytesMax = 128;
 constexpr std::size_t kStopTokensMax = 128;
