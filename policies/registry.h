@@ -26,9 +26,9 @@ struct NamedPolicy {
 [[nodiscard]] std::span<const NamedPolicy<BatchPolicy>> batch_policies();
 [[nodiscard]] std::span<const NamedPolicy<EvictPolicy>> evict_policies();
 
-Result<RoutePolicy> find_route_policy(std::string_view name);
-Result<AdmitPolicy> find_admit_policy(std::string_view name);
-Result<BatchPolicy> find_batch_policy(std::string_view name);
-Result<EvictPolicy> find_evict_policy(std::string_view name);
+Result<NamedPolicy<RoutePolicy>> find_route_policy(std::string_view name);
+Result<NamedPolicy<AdmitPolicy>> find_admit_policy(std::string_view name);
+Result<NamedPolicy<BatchPolicy>> find_batch_policy(std::string_view name);
+Result<NamedPolicy<EvictPolicy>> find_evict_policy(std::string_view name);
 
 }  // namespace taproot
