@@ -30,6 +30,14 @@ struct RopeScaling {
     float attention_factor = 0.0f;  // yarn; 0 = derive from factor
 };
 
+// Radians per position of each pair: base^(-2i/rotary_dim), scaled, over `divisors` (GGUF
+// rope_freqs.weight; size rotary_dim/2 or empty).
+std::vector<double> rope_frequencies(int rotary_dim, double base, const RopeScaling& scaling,
+                                     std::span<const float> divisors);
+
+// What cos and sin are multiplied by: 1, or yarn's attention factor.
+double rope_magnitude(const RopeScaling& scaling);
+
 // cos/sin for positions [0, positions): made once at load, in double, rounded to float32.
 class RopeTable {
 public:

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/attention.h"
+
+namespace taproot {
+
+// How one attention call is cut into independent pieces of work. Planning decides time only: every
+// cut gives the same bits, because a row's result is defined tile by tile.
+//
+//   kWhole    rows of one sequence that walk over all their tiles and keep a running result: long
+//             prefill, where per-tile results would be too much memory.
+//   kPartial  a few rows of one or several sequences against a range of tiles, each tile's result
+//             kept; whoever completes the last tile of a sequence and kv head merges them. Spreads
+//             one long sequence over all threads, and reads a prefix that several sequences share
+//             once for all of them.
+struct AttentionItem {
+    enum class Kind : std::uint8_t { kWhole, kPartial } kind;
+    int kv_head;
+    int sequence;     // kWhole: index into the call's sequences
+    int token_begin;  // kWhole: new tokens of that sequence
+    int token_end;
+    int member_begin;  // kPartial: range of plan.members()
+    int member_end;
+    int tile_begin;  // kPartial
+    int tile_end;
+};
+
+// A sequence on the kPartial way, and where its tile results live: for kv head h and tile t at
+// offset + (h * tiles + t) * slot_floats: out [rows][head_dim], then max, then sum.
+struct AttentionMember {
+    int sequence;
+    int rows;  // count * query heads per kv head
+    int tiles;
+    int shared_tiles;  // leading tiles whose blocks equal those of the member before
+    std::int64_t offset;
+    std::int64_t slot_floats;
+};
+
+// Owner: the thread that calls attention(). Keeps its memory between calls.
+class AttentionPlan {
+public:
+    void build(const KvGeometry& geometry, int q_heads, int threads,
+               std::span<const AttentionSequence> sequences);
+
+    [[nodiscard]] std::span<const AttentionItem> items() const { return items_; }
+    [[nodiscard]] std::span<const AttentionMember> members() const { return members_; }
+    [[nodiscard]] std::int64_t partial_floats() const { return partial_floats_; }
+    // Multiply-adds of the whole call.
+    [[nodiscard]] std::int64_t cost() const { return cost_; }
+    [[nodiscard]] int rows_max() const { return rows_max_; }  // rows of any item
+
+private:
+    void add_whole(std::span<const AttentionSequence> sequences);
+    void choose_members(std::span<const AttentionSequence> sequences);
+    void sort_members(std::span<const AttentionSequence> sequences);
+    void add_partial(int begin, int end, int tile);
+    void add_tiles(int begin, int end, int tile_begin, int tile_end);
+
+    KvGeometry geometry_{};
+    int group_ = 1;  // query heads per kv head
+    int rows_max_ = 0;
+    int tiles_per_item_ = 1;
+    std::int64_t partial_floats_ = 0;
+    std::int64_t cost_ = 0;
+    std::vector<AttentionItem> items_;
+    std::vector<AttentionMember> members_;
+    std::vector<std::uint8_t> is_member_;  // per sequence
+};
+
+constexpr int attention_tiles(int tokens) {
+    return (tokens + kAttentionTileTokens - 1) / kAttentionTileTokens;
+}
+
+}  // namespace taproot
