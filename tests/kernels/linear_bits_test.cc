@@ -2,6 +2,7 @@
 // Every instruction set, number of rows, thread count and split gives the bits of ref/.
 #include <algorithm>
 
+#include "kernels/panel_layout.h"
 #include "tests/kernels/linear_support.h"
 
 namespace taproot {
@@ -154,6 +155,48 @@ TEST(LinearBits, ARowAloneEqualsTheRowInABatch) {
                 std::vector<float> row(all.begin() + r * (80 + kGap),
                                        all.begin() + (r + 1) * (80 + kGap));
                 ASSERT_EQ(difference(row, one), "") << to_string(isa) << " row " << r;
+            }
+        }
+    }
+}
+
+// Every product at its largest, all of one sign: what saturates, saturates here.
+TEST(LinearBits, ExtremeQuantsStayExact) {
+    for (DType type : testing::kQuantizedTypes) {
+        DTypeInfo info = dtype_info(type);
+        for (unsigned fill : {0x00u, 0x7fu, 0x80u, 0x81u, 0xf0u, 0xffu}) {
+            std::vector<std::byte> bytes(static_cast<std::size_t>(17 * 2 * info.block_bytes),
+                                         static_cast<std::byte>(fill));
+            for (std::size_t at = 0; at < bytes.size();
+                 at += static_cast<std::size_t>(info.block_bytes)) {
+                bytes[at] = std::byte{0x00};
+                bytes[at + 1] = std::byte{0x3c};  // d = 1
+                if (panel_format(type).offset)
+                    bytes[at + 2] = bytes[at + 3] = std::byte{0};  // m = 0
+            }
+            std::vector<float> w(17 * 64);
+            dequantize(type, bytes.data(), 17 * 64, w.data());
+            Layer layer{{type, 8, 64, 17}, testing::must_pack(type, 64, bytes, 17), {}};
+            for (int r = 0; r < 8; ++r) {
+                for (int k = 0; k < 64 + kGap; ++k) {
+                    bool negative =
+                        r % 4 == 1 || (r % 4 == 2 && k % 2 == 1) || (r % 4 == 3 && k % 4 >= 2);
+                    layer.x.push_back(negative ? -127.0f : 127.0f);
+                }
+            }
+            for (Isa isa : available_isas()) {
+                std::vector<float> out = run(layer, isa, 1, Accumulate::kOverwrite);
+                for (int r = 0; r < 8; ++r) {
+                    float expected = 0.0f;  // integers far below 2^24
+                    for (int k = 0; k < 64; ++k) {
+                        expected += w[static_cast<std::size_t>(k)] *
+                                    layer.x[static_cast<std::size_t>(r * (64 + kGap) + k)];
+                    }
+                    for (int n = 0; n < 17; ++n) {
+                        ASSERT_EQ(out[static_cast<std::size_t>(r * (17 + kGap) + n)], expected)
+                            << info.name << " " << to_string(isa) << " fill " << fill;
+                    }
+                }
             }
         }
     }
