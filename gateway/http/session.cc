@@ -384,6 +384,8 @@ void Session::abort_stream() {
     streaming_ = false;
     responded_ = true;
     closing_ = true;
+    NetError ignored;
+    socket_.cancel(ignored);  // a write that waits for a slow reader ends now
     mark_gone();
 }
 

@@ -47,6 +47,7 @@ RequestProbe::RequestProbe(Metrics& metrics, std::string model)
                                           {{"model_name", model}})),
       finished_stop(success(metrics, model, "stop")),
       finished_length(success(metrics, model, "length")),
+      completed(outcome(metrics, model, "completed")),
       cancelled(outcome(metrics, model, "cancelled")),
       failed(outcome(metrics, model, "failed")),
       refused(outcome(metrics, model, "refused")),

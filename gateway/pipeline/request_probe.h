@@ -23,6 +23,7 @@ public:
     prometheus::Histogram& generation_tokens;
     prometheus::Counter& finished_stop;  // vllm:request_success{finished_reason=...}
     prometheus::Counter& finished_length;
+    prometheus::Counter& completed;  // taproot_gateway_requests_total{outcome=...}
     prometheus::Counter& cancelled;
     prometheus::Counter& failed;
     prometheus::Counter& refused;
