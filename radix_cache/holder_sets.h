@@ -55,15 +55,19 @@ public:
     [[nodiscard]] std::uint32_t uses(HolderSetId set) const { return uses_[set.value]; }
     [[nodiscard]] std::size_t size() const { return live_; }  // sets in use, the empty one excluded
     [[nodiscard]] std::size_t bytes() const;
+    [[nodiscard]] std::size_t bytes_per_set() const;  // what one more set costs, slack included
 
 private:
+    friend class PrefixIndexIntegrity;
+
     [[nodiscard]] const std::uint64_t* words_of(HolderSetId set) const {
         return words_.data() + static_cast<std::size_t>(set.value) * kHolderPlanes * stride_;
     }
-    HolderSetId intern(std::span<const std::uint64_t> words);
+    HolderSetId intern_scratch();
+    [[nodiscard]] std::uint64_t hash_of(const std::uint64_t* words) const;
+    [[nodiscard]] std::size_t set_words() const { return kHolderPlanes * stride_; }
     HolderSetId changed(HolderSetId set, HolderPlane plane, WorkerId worker, bool holds);
     void grow_stride(std::size_t stride);
-    void collect();
 
     struct Change {  // the change made last
         HolderSetId from, to;

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <set>
 #include <span>
 #include <utility>
@@ -75,7 +74,6 @@ public:
     PrefixIndex(const Clock& clock, PrefixIndexOptions options = {});
     PrefixIndex(const PrefixIndex&) = delete;
     PrefixIndex& operator=(const PrefixIndex&) = delete;
-    ~PrefixIndex();
 
     // --- asking ---
 
@@ -85,9 +83,11 @@ public:
 
     // --- what workers say ---
 
-    // A worker introduced itself (link Hello). A new epoch forgets what it held before and expects
-    // event 0 next; the same epoch keeps everything, a gap shows with the next batch.
-    void begin_epoch(WorkerId worker, std::uint64_t epoch);
+    // A worker introduced itself (link Hello): connected for the first time, again, or restarted.
+    // A new epoch forgets what it held before. Answers kNeedSnapshot: what happened before this
+    // connection is not known, and an idle worker would never show the gap. Events that arrive
+    // before the snapshot are dropped, it contains them.
+    ApplyResult begin_epoch(WorkerId worker, std::uint64_t epoch);
     // Events first_seq, first_seq+1, ... of an epoch. Without begin_epoch, an unknown epoch that
     // starts at 0 is complete and applied; one joined later needs a snapshot.
     ApplyResult apply(WorkerId worker, std::uint64_t epoch, std::uint64_t first_seq,
@@ -116,6 +116,9 @@ public:
 
 private:
     friend class PrefixIndexIntegrity;
+
+    static constexpr std::uint32_t kNoEntry = 0xFFFFFFFFu;
+    static constexpr std::size_t kTiers = 3;
 
     // One known hash. Claims are a list: most blocks have none, and then for milliseconds.
     struct Entry {
@@ -149,31 +152,38 @@ private:
         bool awaiting_snapshot = false;
         std::uint64_t epoch = 0;
         std::uint64_t next_seq = 0;
-        std::size_t tier_blocks[3] = {0, 0, 0};
+        std::size_t tier_blocks[kTiers] = {0, 0, 0};
     };
 
+    struct Run {  // consecutive blocks of a chain with one holder set
+        HolderSetId set;
+        std::uint32_t blocks = 0;
+    };
+
+    [[nodiscard]] std::size_t slot_of(BlockHash hash) const;
     [[nodiscard]] std::uint32_t find(BlockHash hash) const;  // entry index or kNoEntry
     std::uint32_t find_or_add(BlockHash hash);
+    void make_room();
+    void grow_table();
     void remove_entry(std::uint32_t entry);
-    void change_set(std::uint32_t entry, HolderSetId next);
     void set_holder(std::uint32_t entry, WorkerId worker, HolderPlane plane, bool holds);
     void apply_event(WorkerId worker, const KvEvent& event);
     void clear_worker_blocks(WorkerId worker);
-    void drop_one_for_budget();
+    void drop_one_for_budget(std::uint32_t keep);
+    void count_tiers(HolderSetId set, int change);
+    void add_claim(Reservation& reservation, std::uint32_t entry);
     void end_claim(std::uint32_t entry, WorkerId worker);
     void end_reservation(std::uint32_t slot);
-    void grow_table();
+    [[nodiscard]] std::size_t claim_bytes() const;
     WorkerState& state(WorkerId worker);
     [[nodiscard]] const WorkerState* find_state(WorkerId worker) const;
     [[nodiscard]] std::size_t bytes() const;
-
-    static constexpr std::uint32_t kNoEntry = 0xFFFFFFFFu;
 
     const Clock& clock_;
     PrefixIndexOptions options_;
     HolderSets sets_;
     std::vector<Entry> entries_;
-    std::vector<std::uint32_t> free_entries_;
+    std::uint32_t free_entry_ = 0;      // index + 1; free entries chain through their hash
     std::vector<std::uint32_t> table_;  // open addressing: entry index + 1, 0 = empty
     std::size_t block_count_ = 0;
     std::uint32_t hand_ = 0;  // of the second-chance clock
@@ -182,9 +192,12 @@ private:
     std::size_t claim_count_ = 0;
     std::vector<Reservation> reservations_;
     std::vector<std::uint32_t> free_reservations_;
-    std::size_t reserved_claim_refs_ = 0;
+    std::size_t active_reservations_ = 0;
+    std::size_t claim_refs_ = 0;  // in all reservations
     std::set<std::pair<TimePoint, std::uint32_t>> by_expiry_;
     std::vector<WorkerState> workers_;  // by WorkerId
+    std::vector<Run> runs_;             // scratch of lookup
+    std::vector<std::uint64_t> alive_;  // scratch of lookup
     std::uint64_t dropped_for_budget_ = 0;
     std::uint64_t expired_ = 0;
 };
