@@ -26,6 +26,7 @@ std::string request_body(const std::vector<ChatTurn>& turns, const ChatOptions& 
     body["temperature"] = options.temperature;
     body["stream"] = true;
     if (options.ignore_eos) body["ignore_eos"] = true;
+    if (options.return_token_ids) body["return_token_ids"] = true;
     body["stream_options"] = json::object{{"include_usage", true}};
     return json::serialize(body);
 }
@@ -84,6 +85,11 @@ struct StreamReader {
             reply.completion_tokens = count_at(event, "/usage/completion_tokens");
             reply.cached_tokens = count_at(event, "/usage/prompt_tokens_details/cached_tokens");
         }
+        const json::value* ids = event.find_pointer("/choices/0/token_ids", ignored);
+        if (ids != nullptr && ids->is_array())
+            for (const json::value& id : ids->get_array())
+                if (id.is_int64())
+                    reply.token_ids.push_back(static_cast<std::int32_t>(id.get_int64()));
         const json::value* text = event.find_pointer("/choices/0/delta/content", ignored);
         if (text == nullptr || !text->is_string() || text->get_string().empty()) return;
         TimePoint now = std::chrono::steady_clock::now();

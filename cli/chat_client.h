@@ -22,6 +22,7 @@ struct ChatOptions {
     std::uint32_t max_tokens = 0;  // 0 = not sent
     double temperature = 0;
     bool ignore_eos = false;
+    bool return_token_ids = false;
 };
 
 // One streamed answer with the times a user feels.
@@ -30,10 +31,11 @@ struct ChatReply {
     std::uint32_t prompt_tokens = 0;
     std::uint32_t cached_tokens = 0;
     std::uint32_t completion_tokens = 0;
-    double ttft_ms = 0;     // request sent to first text
-    double decode_ms = 0;   // first text to end
-    double itl_max_ms = 0;  // longest gap between texts
-    std::string worker;     // x-taproot-worker
+    std::vector<std::int32_t> token_ids;  // of the answer, when asked for
+    double ttft_ms = 0;                   // request sent to first text
+    double decode_ms = 0;                 // first text to end
+    double itl_max_ms = 0;                // longest gap between texts
+    std::string worker;                   // x-taproot-worker
     std::string request_id;
 };
 
