@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+#include "radix_cache/kv_events.h"
+#include "radix_cache/radix_tree.h"
+#include "worker/kv/block_pool.h"
+#include "worker/kv/block_ref.h"
+#include "worker/kv/block_table.h"
+
+namespace taproot {
+
+// A page to copy before the next forward pass: `from` stays pinned until release_copy_source().
+struct BlockCopy {
+    BlockId from;
+    BlockId to;
+};
+
+// What extending a table by the cache brought.
+struct CacheHit {
+    std::size_t tokens = 0;         // of the sequence now in its table, exact to the token
+    std::optional<BlockCopy> copy;  // a hit that ends inside a block
+};
+
+// What a match would bring, without taking it.
+struct CacheProbe {
+    std::size_t tokens = 0;
+    std::size_t full_blocks = 0;
+    std::size_t unpinned_blocks = 0;  // of the full ones: pinning them uses up available blocks
+};
+
+// The worker's prefix cache: the radix tree (which tokens) joined to the pool (which pages).
+//  - match: the longest cached prefix of a sequence, exact to the token, pinned by its table;
+//  - adopt: blocks that a step has filled enter the tree; where an equal block is there already,
+//    the table switches to it and its own page goes back (equal tokens have equal bits, so a
+//    switch between steps changes nothing);
+//  - allocate: a free page, evicting the least recently used unpinned block when none is left,
+//    used-once blocks first.
+// Every change of the tree is a numbered KV event of this epoch.
+//
+// Owner: the engine thread. Errors: none; running out of pages is an empty BlockRef.
+// Invariants: a block is in the tree exactly while the pool calls it cached; check_integrity()
+// proves this and everything the tree and the pool promise.
+// Costs: match and adopt are linear in the new blocks of the sequence; allocate is O(1).
+class PrefixCache {
+public:
+    PrefixCache(BlockPool& pool, std::uint64_t epoch, RadixTreeOptions options = {});
+    ~PrefixCache();
+    PrefixCache(const PrefixCache&) = delete;
+    PrefixCache& operator=(const PrefixCache&) = delete;
+
+    // Tokens a match would give, without pinning or counting as a use.
+    [[nodiscard]] std::size_t match_tokens(std::uint64_t salt,
+                                           std::span<const TokenId> tokens) const {
+        return tree_.match_tokens(salt, tokens);
+    }
+    [[nodiscard]] CacheProbe probe(std::uint64_t salt, std::span<const TokenId> tokens) const;
+
+    // Extends `table`, whose first `computed` tokens of `tokens` are stored, by what the cache
+    // holds beyond. Own pages past the shared part are given back when the cache knows more.
+    // Unchanged (hit.tokens == computed) when the cache has nothing more, or when the page for a
+    // partial block cannot be had and the full blocks alone bring nothing.
+    CacheHit extend(BlockTable& table, std::uint64_t salt, std::span<const TokenId> tokens,
+                    std::size_t computed);
+
+    // The copy of a CacheHit has been made.
+    void release_copy_source(const BlockCopy& copy) { tree_.unpin(copy.from); }
+
+    // Blocks [table.shared(), full_blocks) of `tokens` are computed: puts them into the tree.
+    void adopt(BlockTable& table, std::uint64_t salt, std::span<const TokenId> tokens,
+               std::size_t full_blocks);
+
+    // A second table over the same shared blocks (the choices of one request). Own pages are not
+    // shared: the caller copies the last, partial one.
+    [[nodiscard]] BlockTable share(const BlockTable& table);
+
+    // A free page; empty when everything is active or pinned.
+    [[nodiscard]] BlockRef allocate();
+
+    // Pages that allocate() could give.
+    [[nodiscard]] std::size_t available_blocks() const {
+        return pool_.free_blocks() + tree_.evictable_blocks();
+    }
+    [[nodiscard]] std::size_t cached_blocks() const { return tree_.evictable_blocks(); }
+    [[nodiscard]] std::size_t active_blocks() const {
+        return pool_.active_blocks() + tree_.pinned_blocks();
+    }
+    [[nodiscard]] std::uint64_t evicted_blocks_total() const { return evicted_total_; }
+    // Grows with every change of what could match.
+    [[nodiscard]] std::uint64_t version() const { return version_; }
+
+    // Forgets every unpinned block.
+    void clear();
+
+    // Events since the last call, numbered [next_event_seq() - events.size(), next_event_seq()).
+    [[nodiscard]] std::vector<KvEvent> take_events();
+    [[nodiscard]] std::uint64_t next_event_seq() const { return next_seq_; }  // after untaken ones
+    [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
+    [[nodiscard]] std::vector<KvStored> snapshot() const;
+
+    [[nodiscard]] std::vector<std::string> check_integrity() const;
+
+    [[nodiscard]] std::size_t block_tokens() const {
+        return static_cast<std::size_t>(tree_.block_tokens());
+    }
+    [[nodiscard]] const RadixTree& tree() const { return tree_; }
+
+private:
+    friend class BlockTable;
+
+    void evict(std::size_t blocks);
+    void emit(KvEvent event);
+    void unpin(BlockId block) { tree_.unpin(block); }
+
+    BlockPool& pool_;
+    const std::uint64_t epoch_;
+    RadixTree tree_;
+    std::vector<KvEvent> events_;
+    std::uint64_t next_seq_ = 1;
+    std::uint64_t evicted_total_ = 0;
+    std::uint64_t version_ = 0;
+    std::vector<EvictedBlock> evicted_;  // scratch
+    std::vector<BlockId> residents_;     // scratch
+};
+
+}  // namespace taproot
