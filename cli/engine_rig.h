@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "worker/engine/engine.h"
+#include "worker/engine/executor_cpu.h"
+
+namespace taproot::cli {
+
+// What one request got, one entry per choice: enough to compare two runs to the bit.
+struct EngineAnswer {
+    std::vector<std::vector<TokenId>> tokens;  // [choice][position]
+    std::vector<std::vector<std::uint64_t>>
+        logits_hash;  // of the raw float32 row behind each token
+    std::uint32_t cached_tokens = 0;
+    std::string error;  // rejected or ended early
+
+    friend bool operator==(const EngineAnswer& a, const EngineAnswer& b) {
+        return a.tokens == b.tokens && a.logits_hash == b.logits_hash && a.error == b.error;
+    }
+};
+
+struct RigOptions {
+    std::uint32_t blocks = 0;  // KV pool of this engine; at most the executor's
+    std::uint32_t prefill_chunk_tokens = 512;
+    std::uint32_t seqs_max = 64;
+    double step_ms_target = 1e9;  // chunk sizes are then exactly as asked
+};
+
+// A real engine driven step by step on this thread, without sockets: for measuring and for proofs.
+// Owner: one thread. The executor may be used by one rig after another; what earlier ones left in
+// its KV memory must not matter, and that is part of the proof.
+class EngineRig final : public EngineSink {
+public:
+    EngineRig(const LoadedModel& model, CpuExecutor& executor, const RigOptions& options);
+
+    // Runs all requests together until the last has ended. `on_tokens` (may be null) is called
+    // after each step with the number of tokens it gave.
+    using StepCallback = std::function<void(std::size_t tokens)>;
+    std::vector<EngineAnswer> run(std::vector<link::Generate> requests,
+                                  const StepCallback& on_tokens = nullptr);
+
+    [[nodiscard]] link::Load load() const { return engine_->load(); }
+
+    // EngineSink
+    void on_step(ClientId client, link::StepOutput&& output) override;
+    void on_rejected(ClientId client, link::Rejected&& rejected) override;
+    void on_snapshot(ClientId client, link::KvSnapshot&& snapshot) override;
+    void on_events(link::KvEventBatch&& events) override;
+    void on_load(const link::Load& load) override;
+
+private:
+    RealClock clock_;
+    std::unique_ptr<Engine> engine_;
+    std::uint64_t next_request_ = 1;
+    std::map<std::uint64_t, EngineAnswer*> open_;  // by request id
+    std::size_t unfinished_ = 0;                   // choices
+    std::size_t step_tokens_ = 0;
+};
+
+// Tokens that look like text to the tokenizer of no particular model: seeded, below `vocab`.
+std::vector<TokenId> random_tokens(std::uint64_t seed, std::size_t count, int vocab);
+
+}  // namespace taproot::cli
