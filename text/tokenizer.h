@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -69,6 +70,12 @@ public:
     void encode_range(std::string_view text, std::size_t begin, std::size_t end,
                       std::span<const SpecialMatch> matches, std::vector<TokenId>* out,
                       Scratch& scratch) const;
+
+    // The fewest ids that a text of so many bytes can give (of bytes the vocabulary knows), so that
+    // a hopelessly long prompt is refused before it is tokenised.
+    [[nodiscard]] std::size_t tokens_at_least(std::size_t text_bytes) const {
+        return text_bytes / std::max<std::size_t>(1, vocab_.token_bytes_max());
+    }
 
     // For raw prompts of /v1/completions (a chat template writes its own): puts the BOS in front
     // when the model asks for one and the prompt does not begin with it; EOS behind likewise.

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,9 +36,9 @@ struct World {
 };
 
 World& world(std::size_t which) {
-    static std::vector<World*> worlds = [] {
-        std::vector<World*> made;
-        for (const char* pre : kPres) made.push_back(new World(pre));
+    static const auto worlds = [] {
+        std::vector<std::unique_ptr<World>> made;
+        for (const char* pre : kPres) made.push_back(std::make_unique<World>(pre));
         return made;
     }();
     return *worlds[which % worlds.size()];

@@ -199,6 +199,16 @@ TEST(Tokenizer, AddsBosAndEosOnceAndOnlyWhenTheModelAsks) {
     EXPECT_EQ(empty, Ids{bos});
 }
 
+TEST(Tokenizer, KnowsTheFewestTokensOfALength) {
+    const Tokenizer tokenizer = *Tokenizer::build(testing::chat_text_model().model());
+    const std::string densest(1'000, 'x');
+    EXPECT_LE(tokenizer.tokens_at_least(densest.size()), encode(tokenizer, densest).size());
+    std::string markers;
+    for (int i = 0; i < 50; ++i) markers += "<|im_start|>";  // the longest token
+    EXPECT_EQ(tokenizer.tokens_at_least(markers.size()), encode(tokenizer, markers, true).size());
+    EXPECT_EQ(tokenizer.tokens_at_least(0), 0u);
+}
+
 // Case B072.
 TEST(Tokenizer, DecodeNamesTheFirstBadId) {
     const Tokenizer tokenizer = *Tokenizer::build(testing::chat_text_model().model());
