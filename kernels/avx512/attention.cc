@@ -1,8 +1,399 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <immintrin.h>
+
 #include "kernels/attention_ops.h"
+#include "kernels/avx512/attention_append.h"
+#include "kernels/avx512/exp2.h"
 
+// Two ways through a tile, with the same order of operations for every value:
+//   few rows (decode)  K and V are converted from f16 as they stream in; all 8 groups of 16 tokens
+//                      and up to 3 rows at once fill the registers. Roof: memory (or the two
+//                      conversion slots per vector, at about 13 bytes per cycle for 3 rows).
+//   many rows          K and V go to float32 scratch once, then blocks of 6 rows x 64 tokens and
+//                      6 rows x 64 dims run from the caches. Roof: 2 fma of 16 lanes per cycle.
 namespace taproot::avx512 {
+namespace {
 
-const AttentionOps& attention_ops() { return ref::attention_ops(); }
+constexpr int kRows = 6;       // rows of a register block: 6 x 4 accumulators
+constexpr int kVectors = 4;    // vectors of a register block
+constexpr int kRowsInL1 = 24;  // rows that go through scores, softmax and values together
+constexpr int kQuadTokens = 64;
+
+inline int min(int a, int b) {
+    return a < b ? a : b;
+}
+inline int max(int a, int b) {
+    return a > b ? a : b;
+}
+
+template <bool kF16>
+inline __m512 load(const std::byte* plane, long index) {
+    if constexpr (kF16) {
+        return _mm512_cvtph_ps(
+            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(plane + 2 * index)));
+    } else {
+        return _mm512_loadu_ps(reinterpret_cast<const float*>(plane) + index);
+    }
+}
+
+// ---- scores: s[r][16g + lane] = fma chain over d ascending of q[r][d] * k[g][d][lane] ----
+
+template <int kR, int kG, bool kF16>
+inline void scores_direct(const AttentionTile& tile, int group, float* s) {
+    __m512 sum[kR][kG];
+    for (int r = 0; r < kR; ++r) {
+        for (int g = 0; g < kG; ++g) sum[r][g] = _mm512_setzero_ps();
+    }
+    const int dims = tile.head_dim;
+    for (int d = 0; d < dims; ++d) {
+        __m512 k[kG];
+        for (int g = 0; g < kG; ++g) k[g] = load<kF16>(tile.k[group + g], d * 16L);
+        for (int r = 0; r < kR; ++r) {
+            const __m512 q = _mm512_set1_ps(tile.q[r * static_cast<long>(dims) + d]);
+            for (int g = 0; g < kG; ++g) sum[r][g] = _mm512_fmadd_ps(q, k[g], sum[r][g]);
+        }
+    }
+    for (int r = 0; r < kR; ++r) {
+        for (int g = 0; g < kG; ++g) {
+            _mm512_storeu_ps(s + r * kTileTokens + (group + g) * 16, sum[r][g]);
+        }
+    }
+}
+
+// keys: [head_dim][64 tokens]
+template <int kR, int kG>
+inline void scores_scratch(const float* q, const float* keys, int dims, float* s) {
+    __m512 sum[kR][kG];
+    for (int r = 0; r < kR; ++r) {
+        for (int g = 0; g < kG; ++g) sum[r][g] = _mm512_setzero_ps();
+    }
+    for (int d = 0; d < dims; ++d) {
+        __m512 k[kG];
+        for (int g = 0; g < kG; ++g) k[g] = _mm512_load_ps(keys + d * kQuadTokens + g * 16);
+        for (int r = 0; r < kR; ++r) {
+            const __m512 b = _mm512_set1_ps(q[r * static_cast<long>(dims) + d]);
+            for (int g = 0; g < kG; ++g) sum[r][g] = _mm512_fmadd_ps(b, k[g], sum[r][g]);
+        }
+    }
+    for (int r = 0; r < kR; ++r) {
+        for (int g = 0; g < kG; ++g) _mm512_storeu_ps(s + r * kTileTokens + g * 16, sum[r][g]);
+    }
+}
+
+// ---- values: out[r][d] = fma chain over tokens ascending of p[r][t] * v[t][d] ----
+
+// Tokens [begin, end) of vectors [first, first + kN) of a row block. Starts from zero when begin is
+// 0, else goes on from out.
+template <int kR, int kN, bool kF16>
+inline void values_direct(const AttentionTile& tile, const float* p, int begin, int end, int first,
+                          float* out) {
+    const int dims = tile.head_dim;
+    __m512 sum[kR][kN];
+    for (int r = 0; r < kR; ++r) {
+        for (int n = 0; n < kN; ++n) {
+            sum[r][n] = begin == 0
+                            ? _mm512_setzero_ps()
+                            : _mm512_loadu_ps(out + r * static_cast<long>(dims) + (first + n) * 16);
+        }
+    }
+    for (int t = begin; t < end; ++t) {
+        const std::byte* plane = tile.v[t / 16];
+        const long at = (t % 16) * static_cast<long>(dims) + first * 16;
+        __m512 v[kN];
+        for (int n = 0; n < kN; ++n) v[n] = load<kF16>(plane, at + n * 16);
+        for (int r = 0; r < kR; ++r) {
+            const __m512 weight = _mm512_set1_ps(p[r * kTileTokens + t]);
+            for (int n = 0; n < kN; ++n) sum[r][n] = _mm512_fmadd_ps(weight, v[n], sum[r][n]);
+        }
+    }
+    for (int r = 0; r < kR; ++r) {
+        for (int n = 0; n < kN; ++n) {
+            _mm512_storeu_ps(out + r * static_cast<long>(dims) + (first + n) * 16, sum[r][n]);
+        }
+    }
+}
+
+template <int kR, int kN>
+inline void values_scratch(const float* values, int dims, const float* p, int begin, int end,
+                           int first, float* out) {
+    __m512 sum[kR][kN];
+    for (int r = 0; r < kR; ++r) {
+        for (int n = 0; n < kN; ++n) {
+            sum[r][n] = begin == 0
+                            ? _mm512_setzero_ps()
+                            : _mm512_loadu_ps(out + r * static_cast<long>(dims) + (first + n) * 16);
+        }
+    }
+    const float* row = values + begin * static_cast<long>(dims) + first * 16;
+    for (int t = begin; t < end; ++t, row += dims) {
+        __m512 v[kN];
+        for (int n = 0; n < kN; ++n) v[n] = _mm512_load_ps(row + n * 16);
+        for (int r = 0; r < kR; ++r) {
+            const __m512 weight = _mm512_set1_ps(p[r * kTileTokens + t]);
+            for (int n = 0; n < kN; ++n) sum[r][n] = _mm512_fmadd_ps(weight, v[n], sum[r][n]);
+        }
+    }
+    for (int r = 0; r < kR; ++r) {
+        for (int n = 0; n < kN; ++n) {
+            _mm512_storeu_ps(out + r * static_cast<long>(dims) + (first + n) * 16, sum[r][n]);
+        }
+    }
+}
+
+// ---- softmax of one row within the tile: s becomes 2^(s - max) in place ----
+
+void softmax_row(float* s, int limit, float* row_max, float* row_sum) {
+    const int groups = (limit + 15) / 16;
+    const __mmask16 tail = first_lanes(limit - (groups - 1) * 16);
+    const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
+    float* last = s + (groups - 1) * 16;
+    _mm512_storeu_ps(last, _mm512_mask_mov_ps(lowest, tail, _mm512_loadu_ps(last)));
+
+    __m512 top = lowest;
+    for (int g = 0; g < groups; ++g) top = _mm512_max_ps(_mm512_loadu_ps(s + g * 16), top);
+    const float maximum = max_lanes(top);
+    const __m512 shift = _mm512_set1_ps(maximum);
+    __m512 sum = _mm512_setzero_ps();
+    for (int g = 0; g < groups; ++g) {
+        __m512 p = exp2_not_positive(_mm512_sub_ps(_mm512_loadu_ps(s + g * 16), shift));
+        if (g == groups - 1) p = _mm512_maskz_mov_ps(tail, p);  // -inf minus -inf is no number
+        sum = _mm512_add_ps(sum, p);
+        _mm512_storeu_ps(s + g * 16, p);
+    }
+    *row_max = maximum;
+    *row_sum = sum_lanes(sum);
+}
+
+// ---- few rows ----
+
+template <int kR, bool kF16>
+void scores_few(const AttentionTile& tile, int groups, float* s) {
+    int g = 0;
+    if constexpr (kR <= 3) {
+        for (; g + 8 <= groups; g += 8) scores_direct<kR, 8, kF16>(tile, g, s);
+    }
+    for (; g + 4 <= groups; g += 4) scores_direct<kR, 4, kF16>(tile, g, s);
+    for (; g < groups; ++g) scores_direct<kR, 1, kF16>(tile, g, s);
+}
+
+template <int kR, bool kF16>
+void values_few(const AttentionTile& tile, const float* p, int begin, int end, float* out) {
+    const int vectors = tile.head_dim / 16;
+    int n = 0;
+    if constexpr (kR <= 3) {
+        for (; n + 8 <= vectors; n += 8) values_direct<kR, 8, kF16>(tile, p, begin, end, n, out);
+    }
+    for (; n + 4 <= vectors; n += 4) values_direct<kR, 4, kF16>(tile, p, begin, end, n, out);
+    for (; n < vectors; ++n) values_direct<kR, 1, kF16>(tile, p, begin, end, n, out);
+}
+
+template <int kR, bool kF16>
+void tile_few(const AttentionTile& tile, int lowest, int highest) {
+    float* s = tile.scratch;
+    scores_few<kR, kF16>(tile, (highest + 15) / 16, s);
+    for (int r = 0; r < kR; ++r) {
+        if (tile.limits[r] <= 0) continue;
+        softmax_row(s + r * kTileTokens, tile.limits[r], &tile.max[r], &tile.sum[r]);
+    }
+    // Tokens that all rows see, then what each sees beyond.
+    if (lowest > 0) values_few<kR, kF16>(tile, s, 0, lowest, tile.out);
+    for (int r = 0; r < kR; ++r) {
+        const int begin = max(lowest, 0);
+        if (tile.limits[r] <= begin) continue;
+        values_few<1, kF16>(tile, s + r * kTileTokens, begin, tile.limits[r],
+                            tile.out + r * static_cast<long>(tile.head_dim));
+    }
+}
+
+using FewRows = void (*)(const AttentionTile&, int lowest, int highest);
+constexpr FewRows kFewRows[2][kRows] = {
+    {tile_few<1, false>, tile_few<2, false>, tile_few<3, false>, tile_few<4, false>,
+     tile_few<5, false>, tile_few<6, false>},
+    {tile_few<1, true>, tile_few<2, true>, tile_few<3, true>, tile_few<4, true>, tile_few<5, true>,
+     tile_few<6, true>}};
+
+// ---- many rows ----
+
+// keys [2][head_dim][64 tokens], values [128][head_dim]
+template <bool kF16>
+void convert(const AttentionTile& tile, int groups, float* keys, float* values) {
+    const int dims = tile.head_dim;
+    for (int g = 0; g < groups; ++g) {
+        const std::byte* from = tile.k[g];
+        float* to = keys + (g / 4) * static_cast<long>(dims) * kQuadTokens + (g % 4) * 16;
+        for (int d = 0; d < dims; ++d)
+            _mm512_store_ps(to + d * kQuadTokens, load<kF16>(from, d * 16L));
+        from = tile.v[g];
+        to = values + g * 16L * dims;
+        for (int i = 0; i < dims; ++i) _mm512_store_ps(to + i * 16L, load<kF16>(from, i * 16L));
+    }
+}
+
+template <int kR>
+void scores_many(const float* q, const float* keys, int dims, int groups, float* s) {
+    switch (groups) {
+        case 1:
+            return scores_scratch<kR, 1>(q, keys, dims, s);
+        case 2:
+            return scores_scratch<kR, 2>(q, keys, dims, s);
+        case 3:
+            return scores_scratch<kR, 3>(q, keys, dims, s);
+        default:
+            return scores_scratch<kR, 4>(q, keys, dims, s);
+    }
+}
+
+template <int kR>
+void values_many(const float* values, int dims, const float* p, int begin, int end, float* out) {
+    const int vectors = dims / 16;
+    int n = 0;
+    for (; n + 4 <= vectors; n += 4) values_scratch<kR, 4>(values, dims, p, begin, end, n, out);
+    switch (vectors - n) {
+        case 1:
+            return values_scratch<kR, 1>(values, dims, p, begin, end, n, out);
+        case 2:
+            return values_scratch<kR, 2>(values, dims, p, begin, end, n, out);
+        case 3:
+            return values_scratch<kR, 3>(values, dims, p, begin, end, n, out);
+        default:
+            return;
+    }
+}
+
+using ScoresMany = void (*)(const float*, const float*, int, int, float*);
+constexpr ScoresMany kScoresMany[kRows] = {scores_many<1>, scores_many<2>, scores_many<3>,
+                                           scores_many<4>, scores_many<5>, scores_many<6>};
+using ValuesMany = void (*)(const float*, int, const float*, int, int, float*);
+constexpr ValuesMany kValuesMany[kRows] = {values_many<1>, values_many<2>, values_many<3>,
+                                           values_many<4>, values_many<5>, values_many<6>};
+
+struct RowBlock {
+    int first;
+    int count;
+    int lowest;  // smallest and largest limit of its rows
+    int highest;
+};
+
+RowBlock block_at(const AttentionTile& tile, int first, int end) {
+    RowBlock block = {first, min(kRows, end - first), kTileTokens, 0};
+    for (int r = first; r < first + block.count; ++r) {
+        block.lowest = min(block.lowest, max(tile.limits[r], 0));
+        block.highest = max(block.highest, tile.limits[r]);
+    }
+    return block;
+}
+
+void values_of_block(const AttentionTile& tile, const RowBlock& block, const float* values,
+                     const float* p) {
+    const int dims = tile.head_dim;
+    float* out = tile.out + block.first * static_cast<long>(dims);
+    if (block.lowest > 0) {
+        kValuesMany[block.count - 1](values, dims, p, 0, block.lowest, out);
+    }
+    for (int r = 0; r < block.count; ++r) {
+        const int limit = tile.limits[block.first + r];
+        if (limit <= block.lowest) continue;
+        values_many<1>(values, dims, p + r * kTileTokens, block.lowest, limit,
+                       out + r * static_cast<long>(dims));
+    }
+}
+
+void rows_in_l1(const AttentionTile& tile, int begin, int end, const float* keys,
+                const float* values, float* s) {
+    const int dims = tile.head_dim;
+    for (int quad = 0; quad < 2; ++quad) {
+        const float* quad_keys = keys + quad * static_cast<long>(dims) * kQuadTokens;
+        for (int first = begin; first < end; first += kRows) {
+            const RowBlock block = block_at(tile, first, end);
+            const int groups = min((block.highest + 15) / 16 - quad * 4, 4);
+            if (groups <= 0) continue;
+            kScoresMany[block.count - 1](tile.q + first * static_cast<long>(dims), quad_keys, dims,
+                                         groups, s + (first - begin) * kTileTokens + quad * 64);
+        }
+    }
+    for (int r = begin; r < end; ++r) {
+        if (tile.limits[r] <= 0) continue;
+        softmax_row(s + (r - begin) * kTileTokens, tile.limits[r], &tile.max[r], &tile.sum[r]);
+    }
+    for (int first = begin; first < end; first += kRows) {
+        const RowBlock block = block_at(tile, first, end);
+        if (block.highest > 0) {
+            values_of_block(tile, block, values, s + (first - begin) * kTileTokens);
+        }
+    }
+}
+
+void tile_many(const AttentionTile& tile, int highest) {
+    float* keys = tile.scratch;
+    float* values = keys + kTileTokens * static_cast<long>(tile.head_dim);
+    float* s = values + kTileTokens * static_cast<long>(tile.head_dim);
+    const int groups = (highest + 15) / 16;
+    tile.f16 ? convert<true>(tile, groups, keys, values)
+             : convert<false>(tile, groups, keys, values);
+    for (int begin = 0; begin < tile.rows; begin += kRowsInL1) {
+        rows_in_l1(tile, begin, min(begin + kRowsInL1, tile.rows), keys, values, s);
+    }
+}
+
+void tile(const AttentionTile& tile) {
+    int lowest = kTileTokens;
+    int highest = 0;
+    for (int r = 0; r < tile.rows; ++r) {
+        lowest = min(lowest, tile.limits[r]);
+        highest = max(highest, tile.limits[r]);
+    }
+    if (highest <= 0) return;
+    if (tile.rows <= kRows) {
+        kFewRows[tile.f16 ? 1 : 0][tile.rows - 1](tile, lowest, highest);
+    } else {
+        tile_many(tile, highest);
+    }
+}
+
+// ---- merging ----
+
+void merge(int rows, int head_dim, const AttentionState& state, const AttentionState& next) {
+    for (int r0 = 0; r0 < rows; r0 += 16) {
+        const int count = min(16, rows - r0);
+        const __mmask16 mask = first_lanes(count);
+        const __m512 m1 = _mm512_maskz_loadu_ps(mask, state.max + r0);
+        const __m512 m2 = _mm512_maskz_loadu_ps(mask, next.max + r0);
+        const __m512 m = _mm512_max_ps(m2, m1);
+        const __m512 a = exp2_not_positive(_mm512_sub_ps(m1, m));
+        const __m512 b = exp2_not_positive(_mm512_sub_ps(m2, m));
+        const __m512 l1 = _mm512_mul_ps(_mm512_maskz_loadu_ps(mask, state.sum + r0), a);
+        const __m512 l2 = _mm512_maskz_loadu_ps(mask, next.sum + r0);
+        _mm512_mask_storeu_ps(state.max + r0, mask, m);
+        _mm512_mask_storeu_ps(state.sum + r0, mask, _mm512_fmadd_ps(l2, b, l1));
+        alignas(64) float as[16];
+        alignas(64) float bs[16];
+        _mm512_store_ps(as, a);
+        _mm512_store_ps(bs, b);
+        for (int r = 0; r < count; ++r) {
+            const __m512 ar = _mm512_set1_ps(as[r]);
+            const __m512 br = _mm512_set1_ps(bs[r]);
+            float* out = state.out + (r0 + r) * static_cast<long>(head_dim);
+            const float* more = next.out + (r0 + r) * static_cast<long>(head_dim);
+            for (int d = 0; d < head_dim; d += 16) {
+                const __m512 scaled = _mm512_mul_ps(_mm512_loadu_ps(out + d), ar);
+                _mm512_storeu_ps(out + d, _mm512_fmadd_ps(_mm512_loadu_ps(more + d), br, scaled));
+            }
+        }
+    }
+}
+
+void finish(int head_dim, const float* out, float sum, float* to) {
+    const __m512 inverse = _mm512_set1_ps(1.0f / sum);
+    for (int d = 0; d < head_dim; d += 16) {
+        _mm512_storeu_ps(to + d, _mm512_mul_ps(_mm512_loadu_ps(out + d), inverse));
+    }
+}
+
+}  // namespace
+
+const AttentionOps& attention_ops() {
+    static constexpr AttentionOps kOps = {append, tile, merge, finish};
+    return kOps;
+}
 
 }  // namespace taproot::avx512
