@@ -89,7 +89,7 @@ struct Tally {
     std::string name;
     std::size_t compared = 0;
     std::size_t differing = 0;
-    std::string note;
+    std::string note = {};
 };
 
 // Everything a scenario needs; executors are made when first asked for and kept.
