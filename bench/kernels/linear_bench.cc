@@ -102,6 +102,21 @@ public:
         }
         if (head != nullptr) head->run(context, head_);
     }
+    // The same bytes, only read: what decoding one row could at best reach now.
+    void read(ForkJoin& pool) const {
+        auto task = [&](int thread) {
+            int sink = 0;
+            for (std::size_t i = 0; i <= matrices_.size(); ++i) {
+                const PanelMatrix& w = i < matrices_.size() ? matrices_[i] : head_;
+                Range range = split_range(w.panels(), pool.threads(), thread);
+                std::size_t bytes =
+                    static_cast<std::size_t>(range.end - range.begin) * w.panel_bytes();
+                bench::read_stream(w.panel(range.begin), bytes / 1024 * 1024, &sink);
+            }
+            benchmark::DoNotOptimize(sink);
+        };
+        pool.run(task);
+    }
     [[nodiscard]] double bytes(bool with_head) const {
         double sum = with_head ? static_cast<double>(head_.bytes()) : 0.0;
         for (const PanelMatrix& w : matrices_) sum += static_cast<double>(w.bytes());
@@ -128,6 +143,13 @@ void model(benchmark::State& state, Isa isa, bool with_head) {
     if (with_head) products += 576.0 * 49152;
     report(state, seconds, layers.bytes(with_head), 2.0 * products * rows);
     state.counters["tok/s"] = rows / seconds;
+}
+
+void model_read(benchmark::State& state) {
+    ForkJoin pool(static_cast<int>(state.range(0)));
+    ModelLayers layers(pool);
+    double seconds = fastest_seconds(state, [&] { layers.read(pool); });
+    report(state, seconds, layers.bytes(true), 0.0);
 }
 
 // One shape, over copies that together exceed the L2 cache.
@@ -245,6 +267,7 @@ int main(int argc, char** argv) {
             benchmark::RegisterBenchmark("Roof/fma", roof_compute, false)
                 ->Arg(threads)
                 ->UseRealTime();
+            benchmark::RegisterBenchmark("ModelRead", model_read)->Arg(threads)->UseRealTime();
             benchmark::RegisterBenchmark("Roof/read", roof_read)->Arg(threads)->UseRealTime();
         }
     }

@@ -54,6 +54,9 @@ void read_stream(const std::byte* data, std::size_t bytes, int* sink) {
     unroll<4>([&](auto i) TAPROOT_INLINE_LAMBDA { sums[i.value] = _mm512_setzero_si512(); });
     for (std::size_t at = 0; at < bytes; at += 1024) {
         unroll<16>([&](auto i) TAPROOT_INLINE_LAMBDA {
+            // Hardware prefetch stops at 4 KiB; this does not.
+            _mm_prefetch(reinterpret_cast<const char*>(data + at + 8192 + i.value * 64),
+                         _MM_HINT_T0);
             sums[i.value % 4] =
                 _mm512_xor_si512(sums[i.value % 4], _mm512_load_si512(data + at + i.value * 64));
         });

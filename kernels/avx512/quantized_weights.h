@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <immintrin.h>
+
+#include "kernels/linear_ops.h"
+#include "kernels/panel_layout.h"
+#include "kernels/unroll.h"
+
+// Where a kernel's unsigned weight bytes come from: the panels as they lie in memory, unpacked in
+// registers, or a chunk unpacked before for many rows of x.
+namespace taproot::avx512 {
+
+inline constexpr int kVectors = 8;       // of 4 columns in a block
+inline constexpr int kChunkBlocks = 32;  // K per unpacked chunk: 32 KiB of weights, they stay in L1
+
+TAPROOT_INLINE __m512 load_half(const std::byte* at) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
+}
+TAPROOT_INLINE __m512i load_vector(const void* at) {
+    return _mm512_load_si512(static_cast<const __m512i*>(at));
+}
+
+// kPanels panels from number `first` of a tile on.
+template <DType kType, int kCount>
+struct PackedWeights {
+    static constexpr PanelFormat kFormat = panel_format(kType);
+    static constexpr bool kOffset = kFormat.offset;
+    static constexpr int kPanels = kCount;
+
+    const std::byte* scales[kPanels];
+    const std::byte* quants[kPanels];
+
+    TAPROOT_INLINE PackedWeights(const QuantizedTile& tile, int first) {
+        for (int p = 0; p < kPanels; ++p) {
+            scales[p] = tile.panels[first + p];
+            quants[p] = tile.panels[first + p] + quants_offset(kFormat, tile.blocks);
+        }
+    }
+
+    [[nodiscard]] static TAPROOT_INLINE int bias() { return kFormat.bias; }
+    [[nodiscard]] TAPROOT_INLINE __m512 d(int p, int b) const {
+        return load_half(scales[p] + static_cast<std::size_t>(b) * scale_block_bytes(kFormat));
+    }
+    [[nodiscard]] TAPROOT_INLINE __m512 m(int p, int b) const {
+        return load_half(scales[p] + static_cast<std::size_t>(b) * scale_block_bytes(kFormat) + 32);
+    }
+    // Columns 4v .. 4v + 3 and 16 + 4v .. of 16 rows. v < 4.
+    template <int v>
+    TAPROOT_INLINE void load(int p, int b, __m512i& low, __m512i& high) const {
+        const std::byte* block =
+            quants[p] + static_cast<std::size_t>(b) * quant_block_bytes(kFormat);
+        if constexpr (kFormat.quant_bits == 8) {
+            low = load_vector(block + v * 64);
+            high = load_vector(block + (v + 4) * 64);
+        } else {
+            const __m512i nibble = _mm512_set1_epi8(15);
+            __m512i raw = load_vector(block + v * 64);
+            low = _mm512_and_si512(raw, nibble);
+            high = _mm512_and_si512(_mm512_srli_epi16(raw, 4), nibble);
+        }
+        if constexpr (kFormat.quant_bits == 5) {
+            const __m512i bit = _mm512_set1_epi8(16);
+            __m512i bits = load_vector(block + 4 * 64);
+            constexpr int kOr = 0xf8;  // a | (b & c)
+            low = _mm512_ternarylogic_epi32(low, _mm512_slli_epi16(bits, 4 - v), bit, kOr);
+            __m512i shifted = v == 0 ? bits : _mm512_srli_epi16(bits, v);
+            high = _mm512_ternarylogic_epi32(high, shifted, bit, kOr);
+        }
+    }
+};
+
+// Two panels, a chunk of K, as bytes and float32.
+struct UnpackedChunk {
+    alignas(64) std::uint8_t q[kChunkBlocks][kVectors][kTilePanels][64];
+    alignas(64) float d[kChunkBlocks][kTilePanels][16];
+    alignas(64) float m[kChunkBlocks][kTilePanels][16];
+};
+
+template <bool kHasOffset>
+struct UnpackedWeights {
+    static constexpr bool kOffset = kHasOffset;
+    static constexpr int kPanels = kTilePanels;
+    const UnpackedChunk& chunk;
+    int bias_value;
+
+    [[nodiscard]] TAPROOT_INLINE int bias() const { return bias_value; }
+    [[nodiscard]] TAPROOT_INLINE __m512 d(int p, int b) const {
+        return _mm512_load_ps(chunk.d[b][p]);
+    }
+    [[nodiscard]] TAPROOT_INLINE __m512 m(int p, int b) const {
+        return _mm512_load_ps(chunk.m[b][p]);
+    }
+    template <int v>
+    TAPROOT_INLINE void load(int p, int b, __m512i& low, __m512i& high) const {
+        low = load_vector(chunk.q[b][v][p]);
+        high = load_vector(chunk.q[b][v + 4][p]);
+    }
+};
+
+template <typename Packed>
+void unpack(const Packed& packed, int block_begin, int blocks, UnpackedChunk* out) {
+    for (int b = 0; b < blocks; ++b) {
+        for (int p = 0; p < kTilePanels; ++p) {
+            unroll<4>([&](auto v) TAPROOT_INLINE_LAMBDA {
+                __m512i low;
+                __m512i high;
+                packed.template load<v.value>(p, block_begin + b, low, high);
+                _mm512_store_si512(out->q[b][v.value][p], low);
+                _mm512_store_si512(out->q[b][v.value + 4][p], high);
+            });
+            _mm512_store_ps(out->d[b][p], packed.d(p, block_begin + b));
+            if constexpr (Packed::kOffset) {
+                _mm512_store_ps(out->m[b][p], packed.m(p, block_begin + b));
+            }
+        }
+    }
+}
+
+}  // namespace taproot::avx512
