@@ -177,7 +177,7 @@ Result<Weights> load_weights(const GgufFile& file, const ModelConfig& config, We
     Weights out;
     TAPROOT_TRY(out.embedding,
                 loader.table(config.embedding, {"token_embd.weight", config.vocabulary}));
-    out.bytes = out.embedding.bytes();
+    out.bytes = out.embedding.bytes() + sizeof(float) * static_cast<std::size_t>(config.embedding);
     for (int layer = 0; layer < config.layers; ++layer) {
         TAPROOT_TRY(LayerWeights weights, load_layer(loader, config, layer));
         out.bytes += weights.qkv.bytes() + weights.attention_out.bytes() + weights.gate_up.bytes() +
@@ -193,6 +193,7 @@ Result<Weights> load_weights(const GgufFile& file, const ModelConfig& config, We
     }
     if (loader.has("rope_freqs.weight")) {
         TAPROOT_TRY(out.rope_divisors, loader.vector("rope_freqs.weight", config.rotary_dim / 2));
+        out.bytes += sizeof(float) * out.rope_divisors.size();
         for (float divisor : out.rope_divisors)
             if (!(divisor > 0.0f))
                 return file.tensor_error(ErrorCode::kInvalidArgument, "rope_freqs.weight",

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/engine/executor_cpu.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "tests/support/tiny_model.h"
+#include "tests/worker/model/model_session.h"
+#include "tests/worker/model/naive_llama.h"
+
+namespace taproot {
+namespace {
+
+using testing::feed;
+using testing::kTinyVocabulary;
+using testing::ModelSession;
+using testing::must_create;
+using testing::must_load;
+using testing::random_tokens;
+using testing::same_bits;
+using testing::TinyModelOptions;
+
+constexpr std::string_view kDtypes[] = {"f32",  "f16",  "bf16", "q4_0", "q4_1",
+                                        "q5_0", "q5_1", "q8_0", "mixed"};
+constexpr int kVocabulary = kTinyVocabulary;
+
+LoadedModel load(const TinyModelOptions& options) {
+    return must_load(testing::write_tiny_model(options).path());  // unlinked while mapped
+}
+
+std::vector<float> run_alone(const LoadedModel& model, CpuExecutorOptions options,
+                             const std::vector<TokenId>& tokens, int chunk) {
+    options.kv_blocks = 32;
+    auto executor = must_create(model, options);
+    auto session = ModelSession::with_blocks(0, 32);
+    return feed(*executor, session, tokens, chunk);
+}
+
+TEST(CpuExecutor, Float32ModeAgreesWithANaiveForwardPassInDouble) {
+    for (std::string_view dtype : {"f32", "mixed"}) {
+        LoadedModel model =
+            load({.dtype = dtype, .tied = dtype == "f32", .padding_rows = dtype == "f32" ? 0 : 24});
+        auto tokens = random_tokens(40, kVocabulary, 5);
+        auto logits =
+            run_alone(model, {.kv_dtype = KvDType::kF32, .weights = WeightMode::kF32}, tokens, 9);
+        testing::NaiveLlama naive(model);
+        for (std::size_t t = 0; t < tokens.size(); ++t) {
+            auto expected = naive.step(tokens[t]);
+            for (std::size_t i = 0; i < expected.size(); ++i)
+                ASSERT_NEAR(logits[t * kVocabulary + i], expected[i], 1e-4)
+                    << dtype << " token " << t << " logit " << i;
+        }
+    }
+}
+
+TEST(CpuExecutor, QuantisedModelsStayNearTheirFloat32Mode) {
+    for (std::string_view dtype : kDtypes) {
+        LoadedModel model = load({.dtype = dtype});
+        auto tokens = random_tokens(40, kVocabulary, 6);
+        auto native = run_alone(model, {}, tokens, 40);
+        auto exact =
+            run_alone(model, {.kv_dtype = KvDType::kF32, .weights = WeightMode::kF32}, tokens, 40);
+        double error = 0, size = 0;
+        for (std::size_t i = 0; i < native.size(); ++i) {
+            error += std::pow(native[i] - exact[i], 2);
+            size += std::pow(exact[i], 2);
+        }
+        EXPECT_LT(std::sqrt(error / size), 0.05) << dtype;
+        EXPECT_GT(size, 1.0) << dtype;
+    }
+}
+
+TEST(CpuExecutor, LogitsHaveTheSameBitsForEveryChunkingThreadCountAndInstructionSet) {
+    for (std::string_view dtype : kDtypes) {
+        LoadedModel model = load({.dtype = dtype});
+        int count = dtype == "q4_1" ? 300 : 140;  // beyond the first attention tile in any case
+        auto tokens = random_tokens(count, kVocabulary, 7);
+        auto expected = run_alone(model, {.isa = Isa::kRef}, tokens, count);
+        for (Isa isa : available_isas()) {
+            for (int chunk : {1, 7, 64, count})
+                EXPECT_TRUE(same_bits(run_alone(model, {.isa = isa}, tokens, chunk), expected))
+                    << dtype << " " << to_string(isa) << " chunk " << chunk;
+            for (int threads : {2, 3})
+                EXPECT_TRUE(same_bits(
+                    run_alone(model, {.threads = threads, .isa = isa}, tokens, 33), expected))
+                    << dtype << " " << to_string(isa) << " threads " << threads;
+            // A step longer than the scratch runs in parts.
+            EXPECT_TRUE(
+                same_bits(run_alone(model, {.isa = isa, .max_rows = 13}, tokens, count), expected))
+                << dtype << " " << to_string(isa);
+        }
+    }
+}
+
+// Sequences of different lengths and progress share steps; each gets the bits it gets alone.
+TEST(CpuExecutor, BatchMatesChangeNoBits) {
+    for (std::string_view dtype : {"q4_1", "mixed"}) {
+        LoadedModel model = load({.dtype = dtype});
+        std::vector<std::vector<TokenId>> prompts;
+        std::vector<std::vector<float>> alone;
+        for (int i = 0; i < 6; ++i) {
+            prompts.push_back(
+                random_tokens(1 + 37 * i, kVocabulary, 100 + static_cast<unsigned>(i)));
+            alone.push_back(run_alone(model, {}, prompts.back(), 64));
+        }
+        for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+            Random random(seed);
+            auto isas = available_isas();
+            CpuExecutorOptions options;
+            options.isa = isas[random.below(isas.size())];
+            options.threads = static_cast<int>(random.between(1, 2));
+            options.max_rows = static_cast<int>(random.between(5, 200));
+            options.kv_blocks = 6 * 16;
+            auto executor = must_create(model, options);
+            std::vector<ModelSession> sessions;
+            std::vector<std::vector<float>> got(6);
+            for (std::uint32_t i = 0; i < 6; ++i)
+                sessions.push_back(ModelSession::with_blocks(i * 16, 16));
+            for (bool more = true; more;) {
+                std::vector<StepSequence> step;
+                std::vector<std::size_t> who;
+                more = false;
+                for (std::size_t i = 0; i < 6; ++i) {
+                    int left = static_cast<int>(prompts[i].size()) - sessions[i].position;
+                    more = more || left > 0;
+                    if (left == 0 || random.chance(0.3)) continue;
+                    int count = static_cast<int>(random.between(1, std::min(left, 50)));
+                    std::span<const TokenId> all(prompts[i]);
+                    step.push_back({all.subspan(static_cast<std::size_t>(sessions[i].position),
+                                                static_cast<std::size_t>(count)),
+                                    sessions[i].position, sessions[i].blocks, 0});
+                    who.push_back(i);
+                    sessions[i].position += count;
+                }
+                auto logits = executor->run(step);
+                for (std::size_t s = 0; s < step.size(); ++s) {
+                    std::size_t values = step[s].tokens.size() * kVocabulary;
+                    got[who[s]].insert(got[who[s]].end(), logits.begin(),
+                                       logits.begin() + static_cast<std::ptrdiff_t>(values));
+                    logits = logits.subspan(values);
+                }
+                EXPECT_TRUE(logits.empty());
+            }
+            for (std::size_t i = 0; i < 6; ++i)
+                EXPECT_TRUE(same_bits(got[i], alone[i])) << "seed " << seed << " prompt " << i;
+        }
+    }
+}
+
+TEST(CpuExecutor, OnlyWantedRowsGetLogitsInTheOrderOfTheStep) {
+    LoadedModel model = load({});
+    auto a = random_tokens(20, kVocabulary, 1), b = random_tokens(9, kVocabulary, 2);
+    auto all_a = run_alone(model, {}, a, 64), all_b = run_alone(model, {}, b, 64);
+    auto executor = must_create(model, {.kv_blocks = 8, .max_rows = 7});
+    auto first = ModelSession::with_blocks(0, 2), second = ModelSession::with_blocks(2, 2);
+    auto third = ModelSession::with_blocks(4, 2);
+    StepSequence step[] = {
+        {a, 0, first.blocks, 17}, {a, 0, third.blocks, 20}, {b, 0, second.blocks, 8}};
+    auto logits = testing::copy(executor->run(step));
+    std::vector<float> expected(all_a.begin() + 17 * kVocabulary, all_a.end());
+    expected.insert(expected.end(), all_b.begin() + 8 * kVocabulary, all_b.end());
+    EXPECT_TRUE(same_bits(logits, expected));
+    EXPECT_TRUE(executor->run({}).empty());
+}
+
+TEST(CpuExecutor, ACopiedBlockContinuesLikeTheOriginal) {
+    LoadedModel model = load({});
+    auto tokens = random_tokens(40, kVocabulary, 3);
+    auto expected = run_alone(model, {}, tokens, 40);
+    auto executor = must_create(model, {.kv_blocks = 8});
+    auto original = ModelSession::with_blocks(0, 3);
+    feed(*executor, original, std::span(tokens).first(24), 24);
+    // Shares block 0, continues in a copy of block 1 from position 20.
+    executor->copy_block(BlockId{1}, BlockId{6});
+    ModelSession branch{{BlockId{0}, BlockId{6}, BlockId{5}}, 20};
+    auto other = random_tokens(10, kVocabulary, 4);
+    ModelSession scratch{{BlockId{0}, BlockId{1}, BlockId{4}}, 24};
+    feed(*executor, scratch, other, 10);  // the original's block changes behind its 24 tokens
+    auto rest = feed(*executor, branch, std::span(tokens).subspan(20), 20);
+    EXPECT_TRUE(same_bits(rest, {expected.begin() + 20 * kVocabulary, expected.end()}));
+}
+
+TEST(CpuExecutor, PaddingRowsOfTheVocabularyHaveNoLogits) {  // case B190
+    auto executor = must_create(load({.padding_rows = 24}), {.kv_blocks = 4});
+    EXPECT_EQ(executor->vocab_size(), kVocabulary);
+    auto session = ModelSession::with_blocks(0, 4);
+    auto tokens = random_tokens(8, kVocabulary, 9);
+    EXPECT_EQ(feed(*executor, session, tokens, 8).size(), 8u * kVocabulary);
+}
+
+TEST(CpuExecutor, RefusesWhatItCannotRunAndSaysWhat) {
+    auto refusal = [](const testing::GgufWriter& writer, CpuExecutorOptions options) {
+        testing::TempFile saved(".gguf", writer.finish());
+        auto model = load_model(saved.path());
+        if (!model) return model.error();
+        options.kv_blocks = options.kv_blocks == 0 ? 0 : 4;
+        auto executor = CpuExecutor::create(*model, options);
+        if (executor) return Error{ErrorCode::kInternal, "accepted"};
+        return executor.error();
+    };
+    CpuExecutorOptions good{.kv_blocks = 4};
+    auto expect = [](const Error& error, ErrorCode code, std::string_view part) {
+        EXPECT_EQ(error.code, code) << error.describe();
+        EXPECT_NE(error.describe().find(part), std::string::npos) << error.describe();
+    };
+    auto tiny = [] { return testing::tiny_model_writer(); };
+
+    auto writer = tiny();
+    writer.drop_tensor("blk.1.ffn_up.weight");
+    expect(refusal(writer, good), ErrorCode::kInvalidArgument, "blk.1.ffn_up.weight");
+    writer = tiny();
+    std::uint64_t bias[] = {64};
+    writer.tensor("blk.0.attn_q.bias", bias, 0, std::string(256, '\0'));
+    expect(refusal(writer, good), ErrorCode::kUnsupported, "blk.0.attn_q.bias");
+    writer = tiny();
+    writer.drop_tensor("blk.0.ffn_down.weight");
+    std::uint64_t swapped[] = {64, 128};
+    writer.tensor("blk.0.ffn_down.weight", swapped, 0, std::string(64 * 128 * 4, '\0'));
+    expect(refusal(writer, good), ErrorCode::kInvalidArgument, "[64, 128]");
+    writer = testing::tiny_model_writer({.embedding = 256, .heads = 16, .kv_heads = 2});
+    writer.drop_tensor("blk.0.attn_k.weight");
+    std::uint64_t k_dims[] = {256, 32};
+    writer.tensor("blk.0.attn_k.weight", k_dims, 12, std::string(144 * 32, '\0'));
+    expect(refusal(writer, good), ErrorCode::kUnsupported, "Q4_K");
+    writer = tiny();
+    std::uint64_t freqs[] = {8};
+    writer.tensor("rope_freqs.weight", freqs, 0, std::string(32, '\0'));
+    expect(refusal(writer, good), ErrorCode::kInvalidArgument, "rope_freqs.weight");
+
+    expect(refusal(tiny(), {}), ErrorCode::kInvalidArgument, "kv_blocks");
+    expect(refusal(tiny(), {.threads = 0, .kv_blocks = 4}), ErrorCode::kInvalidArgument, "threads");
+    expect(refusal(tiny(), {.kv_blocks = 4, .max_rows = 0}), ErrorCode::kInvalidArgument,
+           "max_rows");
+}
+
+TEST(CpuExecutor, LayoutDigestTellsPoolsApart) {
+    LoadedModel model = load({});
+    auto digest = [&](CpuExecutorOptions options) {
+        options.kv_blocks = 1;
+        return must_create(model, options)->kv_layout_digest();
+    };
+    auto base = digest({});
+    EXPECT_EQ(digest({.threads = 2, .max_rows = 7}), base);
+    EXPECT_NE(digest({.kv_dtype = KvDType::kF32}), base);
+    EXPECT_NE(digest({.weights = WeightMode::kF32}), base);
+}
+
+TEST(CpuExecutor, ReportsItsMemory) {
+    LoadedModel model = load({});
+    auto executor = must_create(model, {.kv_blocks = 10, .max_positions = 100});
+    EXPECT_EQ(executor->max_positions(), 100);
+    EXPECT_EQ(executor->kv_blocks(), 10u);
+    // 2 layers, 2 kv heads, 16 values, 16 tokens, K and V, 2 bytes.
+    EXPECT_EQ(executor->kv_bytes_per_block(), 2 * 2 * 16 * 16 * 2 * 2);
+    EXPECT_EQ(executor->kv_bytes_per_block(),
+              kv_geometry(model.config, KvDType::kF16).block_bytes());
+    EXPECT_EQ(executor->weight_bytes(), estimate_weight_bytes(model, WeightMode::kNative));
+    EXPECT_GT(executor->scratch_bytes(), 512u * 64 * 4);
+}
+
+}  // namespace
+}  // namespace taproot
