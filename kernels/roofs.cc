@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/roofs.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <string>
+
+#include "kernels/aligned_buffer.h"
+#include "kernels/fork_join.h"
+#include "kernels/roof_ops.h"
+
+namespace taproot {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+const RoofOps& roof_ops_for(Isa isa) {
+#if defined(__x86_64__)
+    if (isa == Isa::kAvx512) return avx512::roof_ops();
+    if (isa == Isa::kAvx2) return avx2::roof_ops();
+#endif
+    TAPROOT_ASSERT(isa == Isa::kRef);
+    return ref::roof_ops();
+}
+
+// Results go here so that no loop can be dropped.
+std::atomic<float> sink;
+
+// Largest amount/second over repeated calls of `once` (which returns its amount) within `budget_s`.
+template <typename Once>
+double best_rate(double budget_s, const Once& once) {
+    double best = 0;
+    const auto start = Clock::now();
+    do {
+        const auto begin = Clock::now();
+        const double amount = once();
+        best = std::max(best, amount / seconds_since(begin));
+    } while (seconds_since(start) < budget_s);
+    return best;
+}
+
+// Rounds that take about a millisecond, so that a window fits between disturbances.
+double compute_rate(ForkJoin& pool, double budget_s, float (*loop)(std::int64_t),
+                    std::int64_t ops_per_round) {
+    std::int64_t rounds = 1000;
+    for (;;) {
+        const auto begin = Clock::now();
+        sink = loop(rounds);
+        if (seconds_since(begin) > 1e-3) break;
+        rounds *= 2;
+    }
+    return best_rate(budget_s, [&] {
+        pool.run([&](int) { sink = loop(rounds); });
+        return static_cast<double>(rounds * ops_per_round) * pool.threads();
+    });
+}
+
+double read_rate(int threads, double budget_s, const RoofOps& ops, const AlignedBuffer& buffer) {
+    constexpr std::size_t kPiece = 1024;
+    ForkJoin pool(threads);
+    const int pieces = static_cast<int>(buffer.bytes() / kPiece);
+    return best_rate(budget_s, [&] {
+        pool.run([&](int thread) {
+            const Range mine = split_range(pieces, threads, thread);
+            sink = ops.read(buffer.data() + static_cast<std::size_t>(mine.begin) * kPiece,
+                            static_cast<std::size_t>(mine.end - mine.begin) * kPiece);
+        });
+        return static_cast<double>(pieces) * kPiece;
+    });
+}
+
+Result<void> check(const RoofOptions& options) {
+    const auto isas = available_isas();
+    if (std::find(isas.begin(), isas.end(), options.isa) == isas.end()) {
+        return invalid_argument("this CPU cannot run " + std::string(to_string(options.isa)),
+                                "isa");
+    }
+    if (options.threads < 1 || options.threads > 1024) {
+        return invalid_argument("must be 1..1024, is " + std::to_string(options.threads),
+                                "threads");
+    }
+    if (!(options.seconds >= 0.1 && options.seconds <= 600.0)) {
+        return invalid_argument("must be 0.1..600", "seconds");
+    }
+    if (options.read_bytes < (1u << 20) || options.read_bytes > (std::size_t{1} << 40)) {
+        return invalid_argument("must be 1 MiB..1 TiB", "read_bytes");
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<Roofs> measure_roofs(const RoofOptions& options) {
+    TAPROOT_CHECK_OK(check(options));
+    const RoofOps& ops = roof_ops_for(options.isa);
+    AlignedBuffer buffer(options.read_bytes);
+    if (buffer.data() == nullptr) {
+        return Error{ErrorCode::kUnavailable,
+                     "no memory for " + std::to_string(options.read_bytes) + " bytes",
+                     "read_bytes"};
+    }
+    // Untouched pages all map to one zero page, which reads from the cache.
+    std::fill(buffer.data(), buffer.data() + buffer.bytes(), std::byte{1});
+
+    Roofs roofs{};
+    const double part_s = options.seconds / (3.0 + options.threads);
+    ForkJoin pool(options.threads);
+    roofs.int8_ops_per_s = compute_rate(pool, part_s, ops.int8, ops.int8_ops);
+    roofs.fp32_flop_per_s = compute_rate(pool, part_s, ops.fp32, ops.fp32_ops);
+    constexpr int kRegions = 1000;
+    const double regions_per_s = best_rate(part_s, [&] {
+        for (int i = 0; i < kRegions; ++i) pool.run([](int) {});
+        return static_cast<double>(kRegions);
+    });
+    roofs.fork_join_ns = 1e9 / regions_per_s;
+    for (int threads = 1; threads <= options.threads; ++threads) {
+        roofs.read_bytes_per_s.push_back(read_rate(threads, part_s, ops, buffer));
+    }
+    return roofs;
+}
+
+}  // namespace taproot

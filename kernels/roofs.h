@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/dispatch.h"
+
+namespace taproot {
+
+struct RoofOptions {
+    Isa isa = Isa::kRef;
+    int threads = 1;
+    double seconds = 2.0;                 // for everything; at least 0.1
+    std::size_t read_bytes = 512u << 20;  // should exceed the last-level cache several times
+};
+
+// What this machine can do at most, with this instruction set and these threads together. Kernels
+// are reported as shares of these, never of nominal numbers.
+struct Roofs {
+    double int8_ops_per_s;                 // one multiply-add is two
+    double fp32_flop_per_s;                // one multiply-add is two
+    std::vector<double> read_bytes_per_s;  // [i]: i + 1 threads reading their parts of one buffer
+    double fork_join_ns;                   // an empty parallel region
+};
+
+// Takes the best of several short windows, so that other load disturbs little. Errors:
+// kInvalidArgument (threads, seconds or read_bytes out of range), kUnavailable (no memory).
+Result<Roofs> measure_roofs(const RoofOptions& options);
+
+}  // namespace taproot
