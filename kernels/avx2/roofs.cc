@@ -35,7 +35,6 @@ float fp32(std::int64_t rounds) {
     for (std::int64_t r = 0; r < rounds; ++r) {
         for (int i = 0; i < kChains; ++i) {
             sums[i] = _mm256_fmadd_ps(sums[i], a, b);
-            __asm__("" : "+v"(sums[i]));
         }
     }
     __m256 total = sums[0];
