@@ -49,6 +49,12 @@ Result<LinkAddress> LinkAddress::parse(std::string_view text) {
     return out;
 }
 
+Result<LinkAddress> LinkAddress::of_worker(std::string_view link, std::string_view run_dir,
+                                           std::string_view name) {
+    if (!link.empty()) return parse(link);
+    return parse(fmt::format("unix:{}/{}.sock", run_dir.empty() ? "." : run_dir, name));
+}
+
 std::string LinkAddress::to_string() const {
     if (is_unix()) return "unix:" + path;
     bool is_v6 = host.find(':') != std::string::npos;

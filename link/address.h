@@ -17,6 +17,10 @@ struct LinkAddress {
 
     // kInvalidArgument with `text` as where.
     static Result<LinkAddress> parse(std::string_view text);
+    // Of a configured worker: its `link`, or when that is empty the unix socket
+    // run_dir/NAME.sock. The one rule for whoever starts, is, or looks for a worker.
+    static Result<LinkAddress> of_worker(std::string_view link, std::string_view run_dir,
+                                         std::string_view name);
     [[nodiscard]] bool is_unix() const { return !path.empty(); }
     [[nodiscard]] std::string to_string() const;  // parse(to_string()) gives the same
     friend bool operator==(const LinkAddress&, const LinkAddress&) = default;

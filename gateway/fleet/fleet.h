@@ -14,8 +14,10 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "config/schema.h"
+#include "link/link.h"
 #include "link/messages.h"
 #include "policies/route/policy.h"
+#include "radix_cache/prefix_index.h"
 
 namespace boost::asio {
 class io_context;
@@ -69,7 +71,7 @@ struct Ticket {
 class Fleet {
 public:
     Fleet(boost::asio::io_context& io, const config::Config& config, const Clock& clock,
-          Metrics& metrics);
+          Metrics& metrics, link::LinkOptions link_options = {});
     ~Fleet();
     Fleet(const Fleet&) = delete;
     Fleet& operator=(const Fleet&) = delete;
@@ -91,7 +93,8 @@ public:
     Result<Ticket> submit(SubmitRequest request, RequestSink* sink);
     // The client left: tells the worker and forgets the sink. Unknown ids are fine.
     void cancel(RequestId request);
-    // A stop string ended this choice; the others go on.
+    // A stop string ended this choice; the others go on. The last open one ends the request like
+    // cancel().
     void cancel_choice(RequestId request, std::uint16_t choice);
 
     // From the fleet's backlog: when a refused request should come again.
@@ -100,6 +103,9 @@ public:
     [[nodiscard]] std::size_t requests_in_flight() const;
     // Of a worker in a decision; "" for an unknown id.
     [[nodiscard]] std::string_view worker_name(WorkerId worker) const;
+    // What the router would see now: for /debug, tests.
+    [[nodiscard]] std::vector<WorkerView> worker_views() const;
+    [[nodiscard]] PrefixIndexStats index_stats() const;
 
 private:
     struct State;

@@ -48,5 +48,15 @@ TEST(LinkAddress, RefusesWhatIsNoAddressNamingIt) {
     }
 }
 
+TEST(LinkAddress, OfAWorkerIsItsLinkOrASocketInTheRunFolder) {
+    auto given = LinkAddress::of_worker("10.0.0.7:9000", "/run/x", "w0");
+    ASSERT_TRUE(given);
+    EXPECT_EQ(given->to_string(), "10.0.0.7:9000");
+    auto in_run_dir = LinkAddress::of_worker("", "/run/x", "w0");
+    ASSERT_TRUE(in_run_dir);
+    EXPECT_EQ(in_run_dir->to_string(), "unix:/run/x/w0.sock");
+    EXPECT_FALSE(LinkAddress::of_worker("nonsense", "/run/x", "w0"));
+}
+
 }  // namespace
 }  // namespace taproot::link

@@ -16,7 +16,7 @@
 #include <functional>
 #include <thread>
 
-#include "tests/link/loop.h"
+#include "tests/support/loop.h"
 #include "tests/link/random_messages.h"
 
 namespace taproot::link {
