@@ -30,7 +30,7 @@ struct AdmitDecision {
     AdmitAction action = AdmitAction::kAccept;  // accept: a slot is free and nobody waits
     double retry_after_ms = 0;                  // with kReject: when the queue will have room again
     double wait_ms = 0;                         // with kQueue: predicted time to its first prefill
-    std::string reason;
+    std::string reason = {};
 };
 
 using AdmitPolicy = AdmitDecision (*)(const AdmitQuery& query, const QueueView& queue);

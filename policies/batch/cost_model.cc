@@ -32,8 +32,9 @@ StepCostFit::StepCostFit(const StepCost& prior) {
                                          prior.decode_context_ms, prior.prefill_token_ms,
                                          prior.prefill_pair_ms};
     for (std::size_t i = 0; i < kTerms; ++i) {
-        // weights_[i]: how many times the prior the truth is (of 0.1 ms where the prior is 0).
-        scale_[i] = coefficients[i] > 0 ? coefficients[i] : 0.1 / kTermUnits[i];
+        // weights_[i]: how many times the prior the truth is (of 1 ms per unit where the prior is
+        // 0).
+        scale_[i] = coefficients[i] > 0 ? coefficients[i] : 1 / kTermUnits[i];
         weights_[i] = coefficients[i] > 0 ? 1 : 0;
         covariance_[i][i] = kPriorVariance;
     }
@@ -67,11 +68,14 @@ void StepCostFit::add(const StepWork& work, double step_ms) {
             covariance_[i][j] = (covariance_[i][j] - gain[i] * gain[j] / denominator) / kForget;
         }
     }
-    double largest = 0;
-    for (std::size_t i = 0; i < kTerms; ++i) largest = std::max(largest, covariance_[i][i]);
-    if (largest > kVarianceMax) {
-        for (auto& row : covariance_) {
-            for (double& cell : row) cell *= kVarianceMax / largest;
+    // Forgetting inflates the terms that no step has shown lately; bring those back alone. (Scaling
+    // row and column by one factor keeps the matrix positive definite.)
+    for (std::size_t i = 0; i < kTerms; ++i) {
+        if (covariance_[i][i] <= kVarianceMax) continue;
+        const double factor = std::sqrt(kVarianceMax / covariance_[i][i]);
+        for (std::size_t j = 0; j < kTerms; ++j) {
+            covariance_[i][j] *= factor;
+            covariance_[j][i] *= factor;
         }
     }
     ++samples_;

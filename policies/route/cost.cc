@@ -11,7 +11,7 @@
 // One number in milliseconds per worker: what this request would wait, plus what it would take from
 // others.
 //
-//   wait       prefill work queued there x ms/token, and a batch slot where none is free
+//   wait       prefill work ahead of it there x ms/token, and a batch slot where none is free
 //   prefill    its uncached tokens x ms/token
 //   duplicate  tokens another worker holds already, once more: a copy costs its computation now and
 //              the room it takes from other prefixes later. Without this term a short queue is
@@ -93,7 +93,12 @@ RouteCandidate cost_of(const RouteQuery& query, const WorkerView& worker, const 
     const double uncached = query.prompt_tokens - cached;
     const double duplicate = std::max(0.0, fleet.most_cached - cached);
 
-    out.wait_ms = static_cast<double>(worker.backlog_uncached_tokens) * token_ms;
+    // Workers serve the least uncached work first, so nobody there with more than ours is ahead of
+    // us; but what we count on and is not computed yet must be.
+    const WorkerMatch* match = worker.trusted ? route::find_match(query, worker.id) : nullptr;
+    const double pending = match == nullptr ? 0 : match->pending_blocks * query.block_tokens;
+    out.wait_ms = token_ms * std::min(static_cast<double>(worker.backlog_uncached_tokens),
+                                      load * uncached + pending);
     if (load >= slots) {
         const double step_ms =
             known(worker.decode_ms_per_step) ? worker.decode_ms_per_step : slots * token_ms;

@@ -48,8 +48,9 @@ struct WorkerView {
 
 struct RouteQuery {
     std::uint32_t prompt_tokens = 0;
-    std::uint32_t max_tokens = 0;               // 0 = the client did not say
-    std::optional<std::uint64_t> session;       // hash of whatever names the conversation or user
+    std::uint32_t max_tokens = 0;  // 0 = the client did not say
+    std::optional<std::uint64_t> session =
+        std::nullopt;                           // hash of whatever names the conversation or user
     std::span<const WorkerMatch> matches = {};  // PrefixIndex::lookup of this prompt's chain
     int block_tokens = kBlockTokens;
     std::uint64_t ordinal = 0;  // number of this request at this gateway, from 1; round robin
