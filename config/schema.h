@@ -17,6 +17,8 @@ struct Model {
     std::string path;                 // model file (GGUF); required for a worker
     std::string name;                 // served name; empty = file name without extension
     std::uint32_t max_model_len = 0;  // prompt + generated tokens; 0 = the model's own, 1..1048576
+
+    friend bool operator==(const Model&, const Model&) = default;
 };
 
 struct Limits {  // what a client may send; each is an answer (400, 408, 413, 429, 431), never
@@ -38,6 +40,8 @@ struct Limits {  // what a client may send; each is an answer (400, 408, 413, 42
     std::uint32_t prompts = 128;              // prompts in one /v1/completions
     std::uint64_t slow_reader_ms = 30'000;    // no progress writing to a client
     std::uint64_t slow_reader_bytes = 1_MiB;  // backlog of one stream
+
+    friend bool operator==(const Limits&, const Limits&) = default;
 };
 
 struct Gateway {
@@ -56,6 +60,8 @@ struct Gateway {
     std::uint32_t tokenize_threads = 1;        // for long prompts, beside the I/O thread
     std::uint32_t route_history = 1'024;       // explained choices kept for /debug/route
     std::uint64_t reconnect_ms_max = 2'000;    // backoff towards a worker that is away
+
+    friend bool operator==(const Gateway&, const Gateway&) = default;
 };
 
 struct Worker {
@@ -72,10 +78,14 @@ struct Worker {
     std::uint64_t aging_ms = 2'000;            // waiting this long beats less uncached work
     std::uint64_t load_interval_ms = 50;
     std::uint64_t stats_interval_ms = 10'000;  // the log line while there is work
+
+    friend bool operator==(const Worker&, const Worker&) = default;
 };
 
 struct Log {
     std::string level = "info";  // debug | info | warn | error | off
+
+    friend bool operator==(const Log&, const Log&) = default;
 };
 
 struct Config {
@@ -84,6 +94,8 @@ struct Config {
     std::vector<Worker> workers;
     Log log;
     std::string run_dir;  // sockets and pid files; empty = a new temporary folder
+
+    friend bool operator==(const Config&, const Config&) = default;
 };
 
 }  // namespace taproot::config
