@@ -60,9 +60,9 @@ struct AttentionOps {
     void (*finish)(int head_dim, const float* out, float sum, float* to);
 };
 
-// K and V of a tile in float32, and the scores of a few rows.
+// Room for K and V of a tile in float32, and for the scores of 96 rows.
 constexpr std::int64_t attention_scratch_floats(int head_dim) {
-    return 2 * std::int64_t{kTileTokens} * head_dim + 32 * std::int64_t{kTileTokens};
+    return 2 * std::int64_t{kTileTokens} * head_dim + 96 * std::int64_t{kTileTokens};
 }
 
 namespace ref {

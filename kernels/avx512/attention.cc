@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kRows = 6;       // rows of a register block: 6 x 4 accumulators
 constexpr int kVectors = 4;    // vectors of a register block
-constexpr int kRowsInL1 = 24;  // rows that go through scores, softmax and values together
+constexpr int kRowsFew = 12;   // up to here, converting twice beats a detour through scratch
+constexpr int kRowsMany = 96;  // rows that share one conversion of the tile
 constexpr int kQuadTokens = 64;
 
 inline int min(int a, int b) {
@@ -39,23 +40,26 @@ inline __m512 load(const std::byte* plane, long index) {
 // ---- scores: s[r][16g + lane] = fma chain over d ascending of q[r][d] * k[g][d][lane] ----
 
 template <int kR, int kG, bool kF16>
-inline void scores_direct(const AttentionTile& tile, int group, float* s) {
+inline void scores_direct(const AttentionTile& tile, int first, int group, float* s) {
     __m512 sum[kR][kG];
     for (int r = 0; r < kR; ++r) {
         for (int g = 0; g < kG; ++g) sum[r][g] = _mm512_setzero_ps();
     }
     const int dims = tile.head_dim;
+    const std::byte* planes[kG];
+    for (int g = 0; g < kG; ++g) planes[g] = tile.k[group + g];
+    const float* rows = tile.q + first * static_cast<long>(dims);
     for (int d = 0; d < dims; ++d) {
-        __m512 k[kG];
-        for (int g = 0; g < kG; ++g) k[g] = load<kF16>(tile.k[group + g], d * 16L);
-        for (int r = 0; r < kR; ++r) {
-            const __m512 q = _mm512_set1_ps(tile.q[r * static_cast<long>(dims) + d]);
-            for (int g = 0; g < kG; ++g) sum[r][g] = _mm512_fmadd_ps(q, k[g], sum[r][g]);
+        __m512 q[kR];
+        for (int r = 0; r < kR; ++r) q[r] = _mm512_set1_ps(rows[r * static_cast<long>(dims) + d]);
+        for (int g = 0; g < kG; ++g) {
+            const __m512 k = load<kF16>(planes[g], d * 16L);
+            for (int r = 0; r < kR; ++r) sum[r][g] = _mm512_fmadd_ps(q[r], k, sum[r][g]);
         }
     }
     for (int r = 0; r < kR; ++r) {
         for (int g = 0; g < kG; ++g) {
-            _mm512_storeu_ps(s + r * kTileTokens + (group + g) * 16, sum[r][g]);
+            _mm512_store_ps(s + r * kTileTokens + (group + g) * 16, sum[r][g]);
         }
     }
 }
@@ -76,7 +80,7 @@ inline void scores_scratch(const float* q, const float* keys, int dims, float* s
         }
     }
     for (int r = 0; r < kR; ++r) {
-        for (int g = 0; g < kG; ++g) _mm512_storeu_ps(s + r * kTileTokens + g * 16, sum[r][g]);
+        for (int g = 0; g < kG; ++g) _mm512_store_ps(s + r * kTileTokens + g * 16, sum[r][g]);
     }
 }
 
@@ -87,6 +91,7 @@ inline void scores_scratch(const float* q, const float* keys, int dims, float* s
 template <int kR, int kN, bool kF16>
 inline void values_direct(const AttentionTile& tile, const float* p, int begin, int end, int first,
                           float* out) {
+    constexpr long kBytes = kF16 ? 2 : 4;
     const int dims = tile.head_dim;
     __m512 sum[kR][kN];
     for (int r = 0; r < kR; ++r) {
@@ -96,14 +101,16 @@ inline void values_direct(const AttentionTile& tile, const float* p, int begin, 
                             : _mm512_loadu_ps(out + r * static_cast<long>(dims) + (first + n) * 16);
         }
     }
-    for (int t = begin; t < end; ++t) {
-        const std::byte* plane = tile.v[t / 16];
-        const long at = (t % 16) * static_cast<long>(dims) + first * 16;
-        __m512 v[kN];
-        for (int n = 0; n < kN; ++n) v[n] = load<kF16>(plane, at + n * 16);
-        for (int r = 0; r < kR; ++r) {
-            const __m512 weight = _mm512_set1_ps(p[r * kTileTokens + t]);
-            for (int n = 0; n < kN; ++n) sum[r][n] = _mm512_fmadd_ps(weight, v[n], sum[r][n]);
+    for (int t = begin; t < end;) {
+        const std::byte* row =
+            tile.v[t / 16] + kBytes * ((t % 16) * static_cast<long>(dims) + first * 16);
+        for (const int stop = min(end, (t / 16 + 1) * 16); t < stop; ++t, row += kBytes * dims) {
+            __m512 weights[kR];
+            for (int r = 0; r < kR; ++r) weights[r] = _mm512_set1_ps(p[r * kTileTokens + t]);
+            for (int n = 0; n < kN; ++n) {
+                const __m512 v = load<kF16>(row, n * 16);
+                for (int r = 0; r < kR; ++r) sum[r][n] = _mm512_fmadd_ps(weights[r], v, sum[r][n]);
+            }
         }
     }
     for (int r = 0; r < kR; ++r) {
@@ -113,19 +120,19 @@ inline void values_direct(const AttentionTile& tile, const float* p, int begin, 
     }
 }
 
+// values: [tokens][head_dim]; p: [kR][128]
 template <int kR, int kN>
-inline void values_scratch(const float* values, int dims, const float* p, int begin, int end,
+inline void values_scratch(const float* values, int dims, const float* p, int tokens, bool go_on,
                            int first, float* out) {
     __m512 sum[kR][kN];
     for (int r = 0; r < kR; ++r) {
+        const float* from = out + r * static_cast<long>(dims) + first * 16;
         for (int n = 0; n < kN; ++n) {
-            sum[r][n] = begin == 0
-                            ? _mm512_setzero_ps()
-                            : _mm512_loadu_ps(out + r * static_cast<long>(dims) + (first + n) * 16);
+            sum[r][n] = go_on ? _mm512_loadu_ps(from + n * 16) : _mm512_setzero_ps();
         }
     }
-    const float* row = values + begin * static_cast<long>(dims) + first * 16;
-    for (int t = begin; t < end; ++t, row += dims) {
+    const float* row = values + first * 16;
+    for (int t = 0; t < tokens; ++t, row += dims) {
         __m512 v[kN];
         for (int n = 0; n < kN; ++n) v[n] = _mm512_load_ps(row + n * 16);
         for (int r = 0; r < kR; ++r) {
@@ -134,46 +141,82 @@ inline void values_scratch(const float* values, int dims, const float* p, int be
         }
     }
     for (int r = 0; r < kR; ++r) {
-        for (int n = 0; n < kN; ++n) {
-            _mm512_storeu_ps(out + r * static_cast<long>(dims) + (first + n) * 16, sum[r][n]);
-        }
+        float* to = out + r * static_cast<long>(dims) + first * 16;
+        for (int n = 0; n < kN; ++n) _mm512_storeu_ps(to + n * 16, sum[r][n]);
     }
 }
 
 // ---- softmax of one row within the tile: s becomes 2^(s - max) in place ----
 
-void softmax_row(float* s, int limit, float* row_max, float* row_sum) {
-    const int groups = (limit + 15) / 16;
-    const __mmask16 tail = first_lanes(limit - (groups - 1) * 16);
-    const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
-    float* last = s + (groups - 1) * 16;
-    _mm512_storeu_ps(last, _mm512_mask_mov_ps(lowest, tail, _mm512_loadu_ps(last)));
-
-    __m512 top = lowest;
-    for (int g = 0; g < groups; ++g) top = _mm512_max_ps(_mm512_loadu_ps(s + g * 16), top);
+// All 128 tokens, in registers.
+inline void softmax_full(float* s, float* row_max, float* row_sum) {
+    __m512 v[kTileGroups];
+    for (int g = 0; g < kTileGroups; ++g) v[g] = _mm512_load_ps(s + g * 16);
+    const __m512 top =
+        _mm512_max_ps(_mm512_max_ps(_mm512_max_ps(v[0], v[1]), _mm512_max_ps(v[2], v[3])),
+                      _mm512_max_ps(_mm512_max_ps(v[4], v[5]), _mm512_max_ps(v[6], v[7])));
     const float maximum = max_lanes(top);
     const __m512 shift = _mm512_set1_ps(maximum);
     __m512 sum = _mm512_setzero_ps();
-    for (int g = 0; g < groups; ++g) {
-        __m512 p = exp2_not_positive(_mm512_sub_ps(_mm512_loadu_ps(s + g * 16), shift));
-        if (g == groups - 1) p = _mm512_maskz_mov_ps(tail, p);  // -inf minus -inf is no number
+    for (int g = 0; g < kTileGroups; ++g) {
+        const __m512 p = exp2_not_positive(_mm512_sub_ps(v[g], shift));
         sum = _mm512_add_ps(sum, p);
-        _mm512_storeu_ps(s + g * 16, p);
+        _mm512_store_ps(s + g * 16, p);
     }
     *row_max = maximum;
     *row_sum = sum_lanes(sum);
 }
 
+void softmax_row(float* s, int limit, float* row_max, float* row_sum) {
+    if (limit == kTileTokens) return softmax_full(s, row_max, row_sum);
+    const int groups = (limit + 15) / 16;
+    const __mmask16 tail = first_lanes(limit - (groups - 1) * 16);
+    const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
+    float* last = s + (groups - 1) * 16;
+    _mm512_store_ps(last, _mm512_mask_mov_ps(lowest, tail, _mm512_load_ps(last)));
+
+    __m512 top = lowest;
+    for (int g = 0; g < groups; ++g) top = _mm512_max_ps(_mm512_load_ps(s + g * 16), top);
+    const float maximum = max_lanes(top);
+    const __m512 shift = _mm512_set1_ps(maximum);
+    __m512 sum = _mm512_setzero_ps();
+    for (int g = 0; g < groups; ++g) {
+        __m512 p = exp2_not_positive(_mm512_sub_ps(_mm512_load_ps(s + g * 16), shift));
+        if (g == groups - 1) p = _mm512_maskz_mov_ps(tail, p);  // -inf minus -inf is no number
+        sum = _mm512_add_ps(sum, p);
+        _mm512_store_ps(s + g * 16, p);
+    }
+    *row_max = maximum;
+    *row_sum = sum_lanes(sum);
+}
+
+// Up to kRows rows that are computed together.
+struct RowBlock {
+    int first;
+    int count;
+    int lowest;  // smallest and largest limit of its rows
+    int highest;
+};
+
+RowBlock block_at(const AttentionTile& tile, int first, int end) {
+    RowBlock block = {first, min(kRows, end - first), kTileTokens, 0};
+    for (int r = first; r < first + block.count; ++r) {
+        block.lowest = min(block.lowest, max(tile.limits[r], 0));
+        block.highest = max(block.highest, tile.limits[r]);
+    }
+    return block;
+}
+
 // ---- few rows ----
 
 template <int kR, bool kF16>
-void scores_few(const AttentionTile& tile, int groups, float* s) {
+void scores_few(const AttentionTile& tile, int first, int groups, float* s) {
     int g = 0;
     if constexpr (kR <= 3) {
-        for (; g + 8 <= groups; g += 8) scores_direct<kR, 8, kF16>(tile, g, s);
+        for (; g + 8 <= groups; g += 8) scores_direct<kR, 8, kF16>(tile, first, g, s);
     }
-    for (; g + 4 <= groups; g += 4) scores_direct<kR, 4, kF16>(tile, g, s);
-    for (; g < groups; ++g) scores_direct<kR, 1, kF16>(tile, g, s);
+    for (; g + 4 <= groups; g += 4) scores_direct<kR, 4, kF16>(tile, first, g, s);
+    for (; g < groups; ++g) scores_direct<kR, 1, kF16>(tile, first, g, s);
 }
 
 template <int kR, bool kF16>
@@ -188,44 +231,61 @@ void values_few(const AttentionTile& tile, const float* p, int begin, int end, f
 }
 
 template <int kR, bool kF16>
-void tile_few(const AttentionTile& tile, int lowest, int highest) {
+void block_few(const AttentionTile& tile, const RowBlock& block) {
     float* s = tile.scratch;
-    scores_few<kR, kF16>(tile, (highest + 15) / 16, s);
+    float* out = tile.out + block.first * static_cast<long>(tile.head_dim);
+    scores_few<kR, kF16>(tile, block.first, (block.highest + 15) / 16, s);
     for (int r = 0; r < kR; ++r) {
-        if (tile.limits[r] <= 0) continue;
-        softmax_row(s + r * kTileTokens, tile.limits[r], &tile.max[r], &tile.sum[r]);
+        const int row = block.first + r;
+        if (tile.limits[row] <= 0) continue;
+        softmax_row(s + r * kTileTokens, tile.limits[row], &tile.max[row], &tile.sum[row]);
     }
     // Tokens that all rows see, then what each sees beyond.
-    if (lowest > 0) values_few<kR, kF16>(tile, s, 0, lowest, tile.out);
+    if (block.lowest > 0) values_few<kR, kF16>(tile, s, 0, block.lowest, out);
     for (int r = 0; r < kR; ++r) {
-        const int begin = max(lowest, 0);
-        if (tile.limits[r] <= begin) continue;
-        values_few<1, kF16>(tile, s + r * kTileTokens, begin, tile.limits[r],
-                            tile.out + r * static_cast<long>(tile.head_dim));
+        const int limit = tile.limits[block.first + r];
+        if (limit <= block.lowest) continue;
+        values_few<1, kF16>(tile, s + r * kTileTokens, block.lowest, limit,
+                            out + r * static_cast<long>(tile.head_dim));
     }
 }
 
-using FewRows = void (*)(const AttentionTile&, int lowest, int highest);
-constexpr FewRows kFewRows[2][kRows] = {
-    {tile_few<1, false>, tile_few<2, false>, tile_few<3, false>, tile_few<4, false>,
-     tile_few<5, false>, tile_few<6, false>},
-    {tile_few<1, true>, tile_few<2, true>, tile_few<3, true>, tile_few<4, true>, tile_few<5, true>,
-     tile_few<6, true>}};
+using BlockFew = void (*)(const AttentionTile&, const RowBlock&);
+constexpr BlockFew kBlockFew[2][kRows] = {
+    {block_few<1, false>, block_few<2, false>, block_few<3, false>, block_few<4, false>,
+     block_few<5, false>, block_few<6, false>},
+    {block_few<1, true>, block_few<2, true>, block_few<3, true>, block_few<4, true>,
+     block_few<5, true>, block_few<6, true>}};
+
+// In equal blocks: 7 rows are 4 and 3, not 6 and 1.
+void tile_few(const AttentionTile& tile) {
+    const int blocks = (tile.rows + kRows - 1) / kRows;
+    const int rows = (tile.rows + blocks - 1) / blocks;
+    for (int first = 0; first < tile.rows; first += rows) {
+        const RowBlock block = block_at(tile, first, min(first + rows, tile.rows));
+        if (block.highest > 0) kBlockFew[tile.f16 ? 1 : 0][block.count - 1](tile, block);
+    }
+}
 
 // ---- many rows ----
 
-// keys [2][head_dim][64 tokens], values [128][head_dim]
+// K of four groups (or fewer) to [head_dim][64 tokens].
 template <bool kF16>
-void convert(const AttentionTile& tile, int groups, float* keys, float* values) {
-    const int dims = tile.head_dim;
+void convert_keys(const std::byte* const* planes, int groups, int dims, float* keys) {
     for (int g = 0; g < groups; ++g) {
-        const std::byte* from = tile.k[g];
-        float* to = keys + (g / 4) * static_cast<long>(dims) * kQuadTokens + (g % 4) * 16;
-        for (int d = 0; d < dims; ++d)
-            _mm512_store_ps(to + d * kQuadTokens, load<kF16>(from, d * 16L));
-        from = tile.v[g];
-        to = values + g * 16L * dims;
-        for (int i = 0; i < dims; ++i) _mm512_store_ps(to + i * 16L, load<kF16>(from, i * 16L));
+        for (int d = 0; d < dims; ++d) {
+            _mm512_store_ps(keys + d * kQuadTokens + g * 16, load<kF16>(planes[g], d * 16L));
+        }
+    }
+}
+
+// V of four groups (or fewer) to [64 tokens][head_dim].
+template <bool kF16>
+void convert_values(const std::byte* const* planes, int groups, int dims, float* values) {
+    for (int g = 0; g < groups; ++g) {
+        for (int i = 0; i < dims; ++i, values += 16) {
+            _mm512_store_ps(values, load<kF16>(planes[g], i * 16L));
+        }
     }
 }
 
@@ -244,17 +304,18 @@ void scores_many(const float* q, const float* keys, int dims, int groups, float*
 }
 
 template <int kR>
-void values_many(const float* values, int dims, const float* p, int begin, int end, float* out) {
+void values_many(const float* values, int dims, const float* p, int tokens, bool go_on,
+                 float* out) {
     const int vectors = dims / 16;
     int n = 0;
-    for (; n + 4 <= vectors; n += 4) values_scratch<kR, 4>(values, dims, p, begin, end, n, out);
+    for (; n + 4 <= vectors; n += 4) values_scratch<kR, 4>(values, dims, p, tokens, go_on, n, out);
     switch (vectors - n) {
         case 1:
-            return values_scratch<kR, 1>(values, dims, p, begin, end, n, out);
+            return values_scratch<kR, 1>(values, dims, p, tokens, go_on, n, out);
         case 2:
-            return values_scratch<kR, 2>(values, dims, p, begin, end, n, out);
+            return values_scratch<kR, 2>(values, dims, p, tokens, go_on, n, out);
         case 3:
-            return values_scratch<kR, 3>(values, dims, p, begin, end, n, out);
+            return values_scratch<kR, 3>(values, dims, p, tokens, go_on, n, out);
         default:
             return;
     }
@@ -263,90 +324,74 @@ void values_many(const float* values, int dims, const float* p, int begin, int e
 using ScoresMany = void (*)(const float*, const float*, int, int, float*);
 constexpr ScoresMany kScoresMany[kRows] = {scores_many<1>, scores_many<2>, scores_many<3>,
                                            scores_many<4>, scores_many<5>, scores_many<6>};
-using ValuesMany = void (*)(const float*, int, const float*, int, int, float*);
+using ValuesMany = void (*)(const float*, int, const float*, int, bool, float*);
 constexpr ValuesMany kValuesMany[kRows] = {values_many<1>, values_many<2>, values_many<3>,
                                            values_many<4>, values_many<5>, values_many<6>};
 
-struct RowBlock {
-    int first;
-    int count;
-    int lowest;  // smallest and largest limit of its rows
-    int highest;
-};
-
-RowBlock block_at(const AttentionTile& tile, int first, int end) {
-    RowBlock block = {first, min(kRows, end - first), kTileTokens, 0};
-    for (int r = first; r < first + block.count; ++r) {
-        block.lowest = min(block.lowest, max(tile.limits[r], 0));
-        block.highest = max(block.highest, tile.limits[r]);
-    }
-    return block;
-}
-
-void values_of_block(const AttentionTile& tile, const RowBlock& block, const float* values,
-                     const float* p) {
+// Rows [begin, end) against four groups of keys.
+void quad_scores(const AttentionTile& tile, int begin, int end, int quad, const float* keys,
+                 float* s) {
     const int dims = tile.head_dim;
-    float* out = tile.out + block.first * static_cast<long>(dims);
-    if (block.lowest > 0) {
-        kValuesMany[block.count - 1](values, dims, p, 0, block.lowest, out);
-    }
-    for (int r = 0; r < block.count; ++r) {
-        const int limit = tile.limits[block.first + r];
-        if (limit <= block.lowest) continue;
-        values_many<1>(values, dims, p + r * kTileTokens, block.lowest, limit,
-                       out + r * static_cast<long>(dims));
+    for (int first = begin; first < end; first += kRows) {
+        const RowBlock block = block_at(tile, first, end);
+        const int groups = min((block.highest + 15) / 16 - quad * 4, 4);
+        if (groups <= 0) continue;
+        kScoresMany[block.count - 1](tile.q + first * static_cast<long>(dims), keys, dims, groups,
+                                     s + (first - begin) * kTileTokens + quad * kQuadTokens);
     }
 }
 
-void rows_in_l1(const AttentionTile& tile, int begin, int end, const float* keys,
-                const float* values, float* s) {
+// Rows [begin, end) against 64 tokens of values: those that all rows of a block see, then what
+// each sees beyond.
+void quad_values(const AttentionTile& tile, int begin, int end, int quad, const float* values,
+                 const float* weights) {
     const int dims = tile.head_dim;
-    for (int quad = 0; quad < 2; ++quad) {
-        const float* quad_keys = keys + quad * static_cast<long>(dims) * kQuadTokens;
-        for (int first = begin; first < end; first += kRows) {
-            const RowBlock block = block_at(tile, first, end);
-            const int groups = min((block.highest + 15) / 16 - quad * 4, 4);
-            if (groups <= 0) continue;
-            kScoresMany[block.count - 1](tile.q + first * static_cast<long>(dims), quad_keys, dims,
-                                         groups, s + (first - begin) * kTileTokens + quad * 64);
+    const int start = quad * kQuadTokens;
+    for (int first = begin; first < end; first += kRows) {
+        const RowBlock block = block_at(tile, first, end);
+        const int common = max(0, min(block.lowest - start, kQuadTokens));
+        const float* p = weights + (first - begin) * kTileTokens + start;
+        float* out = tile.out + first * static_cast<long>(dims);
+        if (common > 0) kValuesMany[block.count - 1](values, dims, p, common, quad > 0, out);
+        for (int r = 0; r < block.count; ++r) {
+            const int more = min(tile.limits[first + r] - start, kQuadTokens) - common;
+            if (more <= 0) continue;
+            values_many<1>(values + common * static_cast<long>(dims), dims,
+                           p + r * kTileTokens + common, more, start + common > 0,
+                           out + r * static_cast<long>(dims));
         }
+    }
+}
+
+// Two quads of 64 tokens, one after the other through the same scratch: it stays in L1.
+void tile_many(const AttentionTile& tile, int begin, int end) {
+    int highest = 0;
+    for (int r = begin; r < end; ++r) highest = max(highest, tile.limits[r]);
+    const int groups = (highest + 15) / 16;
+    float* s = tile.scratch;
+    float* quad_floats = s + kRowsMany * kTileTokens;
+    for (int quad = 0; quad * 4 < groups; ++quad) {
+        const int count = min(groups - quad * 4, 4);
+        tile.f16 ? convert_keys<true>(tile.k + quad * 4, count, tile.head_dim, quad_floats)
+                 : convert_keys<false>(tile.k + quad * 4, count, tile.head_dim, quad_floats);
+        quad_scores(tile, begin, end, quad, quad_floats, s);
     }
     for (int r = begin; r < end; ++r) {
         if (tile.limits[r] <= 0) continue;
         softmax_row(s + (r - begin) * kTileTokens, tile.limits[r], &tile.max[r], &tile.sum[r]);
     }
-    for (int first = begin; first < end; first += kRows) {
-        const RowBlock block = block_at(tile, first, end);
-        if (block.highest > 0) {
-            values_of_block(tile, block, values, s + (first - begin) * kTileTokens);
-        }
-    }
-}
-
-void tile_many(const AttentionTile& tile, int highest) {
-    float* keys = tile.scratch;
-    float* values = keys + kTileTokens * static_cast<long>(tile.head_dim);
-    float* s = values + kTileTokens * static_cast<long>(tile.head_dim);
-    const int groups = (highest + 15) / 16;
-    tile.f16 ? convert<true>(tile, groups, keys, values)
-             : convert<false>(tile, groups, keys, values);
-    for (int begin = 0; begin < tile.rows; begin += kRowsInL1) {
-        rows_in_l1(tile, begin, min(begin + kRowsInL1, tile.rows), keys, values, s);
+    for (int quad = 0; quad * 4 < groups; ++quad) {
+        const int count = min(groups - quad * 4, 4);
+        tile.f16 ? convert_values<true>(tile.v + quad * 4, count, tile.head_dim, quad_floats)
+                 : convert_values<false>(tile.v + quad * 4, count, tile.head_dim, quad_floats);
+        quad_values(tile, begin, end, quad, quad_floats, s);
     }
 }
 
 void tile(const AttentionTile& tile) {
-    int lowest = kTileTokens;
-    int highest = 0;
-    for (int r = 0; r < tile.rows; ++r) {
-        lowest = min(lowest, tile.limits[r]);
-        highest = max(highest, tile.limits[r]);
-    }
-    if (highest <= 0) return;
-    if (tile.rows <= kRows) {
-        kFewRows[tile.f16 ? 1 : 0][tile.rows - 1](tile, lowest, highest);
-    } else {
-        tile_many(tile, highest);
+    if (tile.rows <= kRowsFew) return tile_few(tile);
+    for (int begin = 0; begin < tile.rows; begin += kRowsMany) {
+        tile_many(tile, begin, min(begin + kRowsMany, tile.rows));
     }
 }
 

@@ -10,14 +10,19 @@
 namespace taproot::avx512 {
 namespace {
 
-inline __m512 exp2_parts(__m512i n, __m512 f) {
+inline __m512 exp2_polynomial(__m512 f) {
     __m512 p = _mm512_fmadd_ps(f, _mm512_set1_ps(kExp2C6), _mm512_set1_ps(kExp2C5));
     p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(kExp2C4));
     p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(kExp2C3));
     p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(kExp2C2));
     p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(kExp2C1));
-    p = _mm512_fmadd_ps(f, p, _mm512_set1_ps(1.0f));
-    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(p), _mm512_slli_epi32(n, 23)));
+    return _mm512_fmadd_ps(f, p, _mm512_set1_ps(1.0f));
+}
+
+// p * 2^n by adding to the exponent bits; 0 outside the mask.
+inline __m512 scale(__m512 p, __m512i n, __mmask16 in_range) {
+    return _mm512_castsi512_ps(
+        _mm512_maskz_add_epi32(in_range, _mm512_castps_si512(p), _mm512_slli_epi32(n, 23)));
 }
 
 // For x <= 0 and NaN: no overflow to care about. (A NaN converts to 0x80000000, which adds 0.)
@@ -25,7 +30,7 @@ inline __m512 exp2_not_positive(__m512 x) {
     const __m512i n = _mm512_cvtps_epi32(x);
     const __m512 f = _mm512_sub_ps(x, _mm512_cvtepi32_ps(n));
     const __mmask16 in_range = _mm512_cmp_ps_mask(x, _mm512_set1_ps(kExp2Underflow), _CMP_NLT_UQ);
-    return _mm512_maskz_mov_ps(in_range, exp2_parts(n, f));
+    return scale(exp2_polynomial(f), n, in_range);
 }
 
 inline __m512 exp(__m512 x) {
@@ -35,7 +40,7 @@ inline __m512 exp(__m512 x) {
     f = _mm512_fmadd_ps(x, _mm512_set1_ps(kLog2ELow), f);
     const __mmask16 in_range = _mm512_cmp_ps_mask(t, _mm512_set1_ps(kExp2Underflow), _CMP_NLT_UQ);
     const __mmask16 over = _mm512_cmp_ps_mask(t, _mm512_set1_ps(kExp2Overflow), _CMP_GE_OQ);
-    const __m512 value = _mm512_maskz_mov_ps(in_range, exp2_parts(n, f));
+    const __m512 value = scale(exp2_polynomial(f), n, in_range);
     return _mm512_mask_mov_ps(value, over, _mm512_set1_ps(__builtin_inff()));
 }
 
