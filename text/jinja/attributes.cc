@@ -34,7 +34,10 @@ Value forbidden(const Value& object, std::string_view name) {
 
 std::optional<Value> macro_attribute(const CallableData& macro, std::string_view name) {
     const Signature& signature = *macro.macro->signature;
-    if (name == "name") return Value::template_string(signature.name);
+    if (name == "name") {
+        const bool anonymous = macro.macro->kind == StmtKind::kCallBlock;
+        return anonymous ? Value::none() : Value::template_string(signature.name);
+    }
     if (name == "caller") return Value::boolean(signature.uses_caller);
     if (name == "catch_kwargs") return Value::boolean(signature.uses_kwargs);
     if (name == "catch_varargs") return Value::boolean(signature.uses_varargs);
@@ -170,6 +173,19 @@ Value slice_string(const Text& text, const Value& start, const Value& stop, cons
     return Value::string(std::move(out));
 }
 
+// A slice of a range is a range, which prints its bounds.
+Value range_value(std::vector<Value> items, const ListData& source, const SliceRange& slice) {
+    const auto& all = source.items;
+    const std::int64_t step = all.size() < 2 ? 1 : all[1].as_int() - all[0].as_int();
+    const std::int64_t first = all.empty() ? 0 : all[0].as_int();
+    const std::int64_t start = first + slice.start * step;
+    const std::int64_t stride = step * slice.step;
+    const std::int64_t stop = start + static_cast<std::int64_t>(slice.count) * stride;
+    Value out = Value::list(std::move(items), SequenceKind::kRange);
+    out.list_data().label = range_label(start, stop, stride);
+    return out;
+}
+
 Value slice_list(const ListData& list, const Value& start, const Value& stop, const Value& step) {
     const SliceRange range = resolve_slice(list.items.size(), start, stop, step);
     spend_steps(range.count);
@@ -179,7 +195,7 @@ Value slice_list(const ListData& list, const Value& start, const Value& stop, co
     for (std::size_t i = 0; i < range.count; ++i, index += range.step) {
         items.push_back(list.items[static_cast<std::size_t>(index)]);
     }
-    // A slice of a range is a range; nothing that prints one is worth its bounds here.
+    if (list.kind == SequenceKind::kRange) return range_value(std::move(items), list, range);
     const bool tuple = list.kind == SequenceKind::kTuple;
     Value out = Value::list(std::move(items), tuple ? SequenceKind::kTuple : SequenceKind::kList);
     out.list_data().writable = !tuple;
@@ -215,8 +231,8 @@ Value get_slice(const Value& object, const Value& start, const Value& stop, cons
     if (object.is_list() && object.list_data().is_sequence()) {
         return slice_list(object.list_data(), start, stop, step);
     }
-    return make_undefined(
-        {.owner = owner_name(object), .name = "slice(None, None, None)", .element = true});
+    if (object.is_dict()) raise("TypeError", "unhashable type: 'slice'");
+    raise("TypeError", std::string("'") + type_name(object) + "' object is not subscriptable");
 }
 
 }  // namespace taproot::jinja

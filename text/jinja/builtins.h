@@ -35,6 +35,7 @@ struct Filters {
 Filters text_filters();
 Filters sequence_filters();
 Filters value_filters();
+std::string range_label(std::int64_t start, std::int64_t stop, std::int64_t step);
 const MethodEntry* find_string_method(std::string_view name);
 const MethodEntry* find_container_method(const Value& self, std::string_view name);
 

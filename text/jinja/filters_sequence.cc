@@ -56,7 +56,6 @@ Value first(Interpreter&, const Value& input, const CallArgs& args) {
 Value last(Interpreter& interpreter, const Value& input, const CallArgs& args) {
     ArgReader("last", args).finish();
     const bool generator = input.is_list() && input.list_data().is_generator();
-    if (input.is_undefined()) raise_undefined(input);
     if (generator && interpreter.options().strict_sandbox) {
         raise("TypeError", "'generator' object is not reversible");
     }
@@ -70,6 +69,26 @@ Value list(Interpreter&, const Value& input, const CallArgs& args) {
     return new_list(collect(input));
 }
 
+// The type that Python's reversed() gives, as it prints.
+const char* reversed_type(const Value& input) {
+    if (input.is_dict()) return "dict_reversekeyiterator";
+    if (!input.is_list()) return "reversed";
+    switch (input.list_data().kind) {
+        case SequenceKind::kList:
+            return "list_reverseiterator";
+        case SequenceKind::kRange:
+            return "range_iterator";
+        case SequenceKind::kKeys:
+            return "dict_reversekeyiterator";
+        case SequenceKind::kValues:
+            return "dict_reversevalueiterator";
+        case SequenceKind::kItems:
+            return "dict_reverseitemiterator";
+        default:
+            return "reversed";
+    }
+}
+
 Value reverse(Interpreter&, const Value& input, const CallArgs& args) {
     ArgReader("reverse", args).finish();
     std::vector<Value> items = collect(input);
@@ -80,7 +99,10 @@ Value reverse(Interpreter&, const Value& input, const CallArgs& args) {
         return Value::string(std::move(out));
     }
     if (input.is_list() && input.list_data().is_generator()) return new_list(std::move(items));
-    return new_generator(std::move(items), "reversed");
+    Value reversed = new_generator(std::move(items), "");
+    reversed.list_data().label =
+        std::string("<") + reversed_type(input) + " object at 0x7f0000000000>";
+    return reversed;
 }
 
 Value join_filter(Interpreter& interpreter, const Value& input, const CallArgs& args) {

@@ -171,14 +171,13 @@ Value word_count(Interpreter&, const Value& input, const CallArgs& args) {
     return Value::integer(words);
 }
 
-Value truncate(Interpreter&, const Value& input, const CallArgs& args) {
+Value truncate(Interpreter& interpreter, const Value& input, const CallArgs& args) {
     ArgReader reader("truncate", args);
     const Value* length = reader.optional("length");
     const Value* kill_words = reader.optional("killwords");
     const Value* end = reader.optional("end");
     const Value* leeway = reader.optional("leeway");
     reader.finish();
-    const Text& text = string_argument("truncate", input);
     const Text ending = end == nullptr ? Text("...") : string_argument("truncate", *end);
     const std::int64_t limit = length == nullptr ? 255 : integer_argument(*length);
     const std::int64_t slack =
@@ -187,7 +186,9 @@ Value truncate(Interpreter&, const Value& input, const CallArgs& args) {
     if (limit < ending_size)
         raise("AssertionError", "expected length >= " + std::to_string(ending_size));
     if (slack < 0) raise("AssertionError", "expected leeway >= 0");
-    if (static_cast<std::int64_t>(count_code_points(text.view())) <= limit + slack) return input;
+    const Value length_of_input = find_filter("length")(interpreter, input, {});
+    if (length_of_input.as_int() <= limit + slack) return input;
+    const Text& text = string_argument("truncate", input);
     std::size_t cut = byte_offset(text.view(), static_cast<std::size_t>(limit - ending_size));
     if (kill_words == nullptr || !is_truthy(*kill_words)) {
         const std::size_t space = text.view().substr(0, cut).rfind(' ');

@@ -68,6 +68,9 @@ Text format_number(const Value& value, FieldFormat field) {
     if (value.is_integral() && field.type == 0) field.type = 'd';
     const bool integer_code =
         std::string_view("dxXob").find(field.type) != std::string_view::npos && field.type != 0;
+    if (value.is_integral() && (integer_code || field.type == 'c') && field.precision >= 0) {
+        raise("ValueError", "Precision not allowed in integer format specifier");
+    }
     if (value.is_integral() && integer_code) return Text(format_integer(value.as_int(), field));
     if (value.is_integral() && field.type == 'c') {
         std::string out;
@@ -88,15 +91,13 @@ Text format_number(const Value& value, FieldFormat field) {
 Text format_value(const Value& value, std::string_view spec) {
     if (spec.empty()) return to_text(value);
     const FieldFormat field = parse_spec(spec);
-    if (value.is_number() && !value.is(Kind::kBool))
-        return pad_field(format_number(value, field), field, '>');
-    if (value.is(Kind::kBool) && field.type != 0 && field.type != 's') {
-        return pad_field(format_number(value, field), field, '>');
-    }
-    if (!value.is_string() && !value.is(Kind::kBool)) {
+    if (value.is_number()) return pad_field(format_number(value, field), field, '>');
+    if (!value.is_string()) {
         raise("TypeError", std::string("unsupported format string passed to ") + type_name(value) +
                                ".__format__");
     }
+    if (field.grouped) raise("ValueError", "Cannot specify ',' with 's'.");
+    if (field.sign != '-') raise("ValueError", "Sign not allowed in string format specifier");
     if (field.type != 0 && field.type != 's') raise_code(field, value);
     if (field.align == '=')
         raise("ValueError", "'=' alignment not allowed in string format specifier");
@@ -104,7 +105,7 @@ Text format_value(const Value& value, std::string_view spec) {
     if (field.precision >= 0) {
         text = text.slice(0, byte_offset(text.view(), static_cast<std::size_t>(field.precision)));
     }
-    return pad_field(std::move(text), field, value.is(Kind::kBool) ? '>' : '<');
+    return pad_field(std::move(text), field, '<');
 }
 
 class BraceFormatter {

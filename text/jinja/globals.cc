@@ -113,9 +113,7 @@ Value range(Interpreter&, const CallArgs& args) {
     }
     spend_steps(items.size());
     Value out = Value::list(std::move(items), SequenceKind::kRange);
-    std::string& label = out.list_data().label;
-    label = "range(" + std::to_string(start) + ", " + std::to_string(stop);
-    label += step == 1 ? ")" : ", " + std::to_string(step) + ")";
+    out.list_data().label = range_label(start, stop, step);
     return out;
 }
 
@@ -161,6 +159,11 @@ FilterTable build_filters() {
 }
 
 }  // namespace
+
+std::string range_label(std::int64_t start, std::int64_t stop, std::int64_t step) {
+    const std::string bounds = "range(" + std::to_string(start) + ", " + std::to_string(stop);
+    return step == 1 ? bounds + ")" : bounds + ", " + std::to_string(step) + ")";
+}
 
 GlobalFunction find_global(std::string_view name) {
     const auto* found =

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ctime>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -13,16 +11,6 @@
 #include "text/jinja/work.h"
 
 namespace taproot::jinja {
-
-struct RenderOptions {
-    Limits limits = {};
-    // Local time for strftime_now; empty: the system clock. Injected so that a prompt can be pinned
-    // to a day and stay cacheable.
-    std::function<std::tm()> now = {};
-    // True: refuse what transformers' sandbox refuses (append and pop on lists, tojson of a
-    // generator). False: accept it, on values that the template itself made.
-    bool strict_sandbox = false;
-};
 
 // Runs one rendering of one program. Owner: the calling thread, for the length of the call.
 // Errors: throws Raised.

@@ -40,7 +40,9 @@ bool Iteration::next(Value& item) {
         if (position_ >= text.size()) return false;
         char32_t c = 0;
         const std::size_t length = decode_code_point(text.view(), position_, c);
-        item = Value::string(text.slice(position_, position_ + length));
+        Text character = text.slice(position_, position_ + length);
+        character.set_markup(false);
+        item = Value::string(std::move(character));
         position_ += length;
         return true;
     }

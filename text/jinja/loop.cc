@@ -108,8 +108,4 @@ std::optional<Value> loop_attribute(const std::shared_ptr<LoopData>& loop, std::
     return std::nullopt;
 }
 
-std::string macro_name(const CallableData& macro) {
-    return macro.macro->signature->name;
-}
-
 }  // namespace taproot::jinja

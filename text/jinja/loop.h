@@ -13,7 +13,6 @@
 
 namespace taproot::jinja {
 
-struct CallableData;
 struct Scope;
 struct Stmt;
 
@@ -47,7 +46,5 @@ private:
 
 // loop.index and its kin; nullptr-like empty optional when there is no such attribute.
 std::optional<Value> loop_attribute(const std::shared_ptr<LoopData>& loop, std::string_view name);
-
-std::string macro_name(const CallableData& macro);
 
 }  // namespace taproot::jinja

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "text/jinja/ast.h"
 #include "text/jinja/callable.h"
 #include "text/jinja/loop.h"
 #include "text/jinja/raise.h"
@@ -95,7 +96,8 @@ std::string callable_repr(const CallableData& callable) {
             return fmt::format("<built-in method {} of {} object at {}>", callable.name,
                                type_name(callable.self), kAddress);
         case CallableData::Kind::kMacro:
-            return fmt::format("<Macro {}>", repr_string(macro_name(callable)));
+            if (callable.macro->kind == StmtKind::kCallBlock) return "<Macro anonymous>";
+            return fmt::format("<Macro {}>", repr_string(callable.macro->signature->name));
     }
     return {};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "text/jinja/template.h"
 
+#include "text/jinja/interpreter.h"
 #include "text/jinja/parser.h"
 #include "text/jinja/raise.h"
 

@@ -5,10 +5,12 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "text/jinja/interpreter.h"
+#include "text/jinja/render_options.h"
 #include "text/jinja/value.h"
 
 namespace taproot::jinja {
+
+struct Program;
 
 // A parsed template: Jinja as chat templates use it (trim_blocks and lstrip_blocks on, loop
 // controls,

@@ -125,11 +125,13 @@ bool same_as(Interpreter&, const Value& value, const CallArgs& args) {
 
 bool names_filter(Interpreter&, const Value& value, const CallArgs& args) {
     no_arguments(args);
+    require_hashable(value);
     return value.is_string() && find_filter(value.view()) != nullptr;
 }
 
 bool names_test(Interpreter&, const Value& value, const CallArgs& args) {
     no_arguments(args);
+    require_hashable(value);
     return value.is_string() && find_test(value.view()) != nullptr;
 }
 

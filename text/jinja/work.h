@@ -4,15 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace taproot::jinja {
+#include "text/jinja/render_options.h"
 
-// What one rendering may use. Reaching a limit is an Error (kTooLarge), never growth or a crash.
-struct Limits {
-    std::uint64_t steps = 5'000'000;        // expressions, statements, items looked at
-    std::uint64_t work_bytes = 512U << 20;  // bytes of all strings made on the way
-    std::size_t output_bytes = 64U << 20;   // rendered text
-    int call_depth = 600;                   // nested evaluations, macros included
-};
+namespace taproot::jinja {
 
 // Counts the work of the rendering that runs on this thread. A template can make a small value that
 // is large to walk ([x, x] forty times over), so everything that walks values spends from here.
