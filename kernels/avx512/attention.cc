@@ -148,27 +148,34 @@ inline void values_scratch(const float* values, int dims, const float* p, int to
 
 // ---- softmax of one row within the tile: s becomes 2^(s - max) in place ----
 
-// All 128 tokens, in registers.
+// kR rows that see all 128 tokens: their chains overlap, and scores stay in registers.
+template <int kR>
 inline void softmax_full(float* s, float* row_max, float* row_sum) {
-    __m512 v[kTileGroups];
-    for (int g = 0; g < kTileGroups; ++g) v[g] = _mm512_load_ps(s + g * 16);
-    const __m512 top =
-        _mm512_max_ps(_mm512_max_ps(_mm512_max_ps(v[0], v[1]), _mm512_max_ps(v[2], v[3])),
-                      _mm512_max_ps(_mm512_max_ps(v[4], v[5]), _mm512_max_ps(v[6], v[7])));
-    const float maximum = max_lanes(top);
-    const __m512 shift = _mm512_set1_ps(maximum);
-    __m512 sum = _mm512_setzero_ps();
-    for (int g = 0; g < kTileGroups; ++g) {
-        const __m512 p = exp2_not_positive(_mm512_sub_ps(v[g], shift));
-        sum = _mm512_add_ps(sum, p);
-        _mm512_store_ps(s + g * 16, p);
+    __m512 v[kR][kTileGroups];
+    __m512 shift[kR];
+    __m512 sum[kR];
+    for (int r = 0; r < kR; ++r) {
+        for (int g = 0; g < kTileGroups; ++g)
+            v[r][g] = _mm512_load_ps(s + r * kTileTokens + g * 16);
+        const __m512 low =
+            _mm512_max_ps(_mm512_max_ps(v[r][0], v[r][1]), _mm512_max_ps(v[r][2], v[r][3]));
+        const __m512 high =
+            _mm512_max_ps(_mm512_max_ps(v[r][4], v[r][5]), _mm512_max_ps(v[r][6], v[r][7]));
+        row_max[r] = max_lanes(_mm512_max_ps(low, high));
+        shift[r] = _mm512_set1_ps(row_max[r]);
+        sum[r] = _mm512_setzero_ps();
     }
-    *row_max = maximum;
-    *row_sum = sum_lanes(sum);
+    for (int g = 0; g < kTileGroups; ++g) {
+        for (int r = 0; r < kR; ++r) {
+            const __m512 p = exp2_not_positive(_mm512_sub_ps(v[r][g], shift[r]));
+            sum[r] = _mm512_add_ps(sum[r], p);
+            _mm512_store_ps(s + r * kTileTokens + g * 16, p);
+        }
+    }
+    for (int r = 0; r < kR; ++r) row_sum[r] = sum_lanes(sum[r]);
 }
 
 void softmax_row(float* s, int limit, float* row_max, float* row_sum) {
-    if (limit == kTileTokens) return softmax_full(s, row_max, row_sum);
     const int groups = (limit + 15) / 16;
     const __mmask16 tail = first_lanes(limit - (groups - 1) * 16);
     const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
@@ -188,6 +195,25 @@ void softmax_row(float* s, int limit, float* row_max, float* row_sum) {
     }
     *row_max = maximum;
     *row_sum = sum_lanes(sum);
+}
+
+// Rows [begin, end) of the tile, whose scores begin at s.
+void softmax_rows(const AttentionTile& tile, int begin, int end, float* s) {
+    for (int r = begin; r < end;) {
+        if (r + 1 < end && tile.limits[r] == kTileTokens && tile.limits[r + 1] == kTileTokens) {
+            softmax_full<2>(s, tile.max + r, tile.sum + r);
+            s += 2 * kTileTokens;
+            r += 2;
+            continue;
+        }
+        if (tile.limits[r] == kTileTokens) {
+            softmax_full<1>(s, tile.max + r, tile.sum + r);
+        } else if (tile.limits[r] > 0) {
+            softmax_row(s, tile.limits[r], tile.max + r, tile.sum + r);
+        }
+        s += kTileTokens;
+        ++r;
+    }
 }
 
 // Up to kRows rows that are computed together.
@@ -235,11 +261,7 @@ void block_few(const AttentionTile& tile, const RowBlock& block) {
     float* s = tile.scratch;
     float* out = tile.out + block.first * static_cast<long>(tile.head_dim);
     scores_few<kR, kF16>(tile, block.first, (block.highest + 15) / 16, s);
-    for (int r = 0; r < kR; ++r) {
-        const int row = block.first + r;
-        if (tile.limits[row] <= 0) continue;
-        softmax_row(s + r * kTileTokens, tile.limits[row], &tile.max[row], &tile.sum[row]);
-    }
+    softmax_rows(tile, block.first, block.first + kR, s);
     // Tokens that all rows see, then what each sees beyond.
     if (block.lowest > 0) values_few<kR, kF16>(tile, s, 0, block.lowest, out);
     for (int r = 0; r < kR; ++r) {
@@ -376,10 +398,7 @@ void tile_many(const AttentionTile& tile, int begin, int end) {
                  : convert_keys<false>(tile.k + quad * 4, count, tile.head_dim, quad_floats);
         quad_scores(tile, begin, end, quad, quad_floats, s);
     }
-    for (int r = begin; r < end; ++r) {
-        if (tile.limits[r] <= 0) continue;
-        softmax_row(s + (r - begin) * kTileTokens, tile.limits[r], &tile.max[r], &tile.sum[r]);
-    }
+    softmax_rows(tile, begin, end, s);
     for (int quad = 0; quad * 4 < groups; ++quad) {
         const int count = min(groups - quad * 4, 4);
         tile.f16 ? convert_values<true>(tile.v + quad * 4, count, tile.head_dim, quad_floats)
