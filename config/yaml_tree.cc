@@ -144,7 +144,7 @@ private:
             top.key = std::move(node);
         } else {
             std::get<YamlNode::Mapping>(top.node.value)
-                .emplace_back(std::move(*top.key), std::move(node));
+                .push_back({std::move(*top.key), std::move(node)});
             top.key.reset();
         }
     }
@@ -177,6 +177,19 @@ std::optional<Place> find_indenting_tab(std::string_view text) {
 }
 
 }  // namespace
+
+const YamlNode::Scalar* YamlNode::scalar() const {
+    return std::get_if<Scalar>(&value);
+}
+const YamlNode::Sequence* YamlNode::sequence() const {
+    return std::get_if<Sequence>(&value);
+}
+const YamlNode::Mapping* YamlNode::mapping() const {
+    return std::get_if<Mapping>(&value);
+}
+bool YamlNode::is_null() const {
+    return std::holds_alternative<Null>(value);
+}
 
 const char* YamlNode::type_name() const {
     if (scalar() != nullptr) return "a single value";

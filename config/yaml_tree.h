@@ -3,7 +3,6 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -14,6 +13,8 @@ namespace taproot::config {
 // A YAML document as it was written: every node knows its place, a mapping keeps its order and its
 // repeated keys, a scalar keeps its text and whether it was quoted. Made from yaml-cpp's events and
 // not from its nodes, which resolve repeated keys and aliases before anybody can object.
+struct YamlEntry;
+
 struct YamlNode {
     struct Null {};
     struct Scalar {
@@ -21,17 +22,23 @@ struct YamlNode {
         bool quoted = false;
     };
     using Sequence = std::vector<YamlNode>;
-    using Mapping = std::vector<std::pair<YamlNode, YamlNode>>;  // keys are scalars
+    using Mapping = std::vector<YamlEntry>;
 
     Place place;
     std::variant<Null, Scalar, Sequence, Mapping> value;
 
-    [[nodiscard]] const Scalar* scalar() const { return std::get_if<Scalar>(&value); }
-    [[nodiscard]] const Sequence* sequence() const { return std::get_if<Sequence>(&value); }
-    [[nodiscard]] const Mapping* mapping() const { return std::get_if<Mapping>(&value); }
-    [[nodiscard]] bool is_null() const { return std::holds_alternative<Null>(value); }
+    // The node as one of them, or null.
+    [[nodiscard]] const Scalar* scalar() const;
+    [[nodiscard]] const Sequence* sequence() const;
+    [[nodiscard]] const Mapping* mapping() const;
+    [[nodiscard]] bool is_null() const;
     // "a list", "a mapping", "text", "null": for messages.
     [[nodiscard]] const char* type_name() const;
+};
+
+struct YamlEntry {
+    YamlNode key;  // a scalar
+    YamlNode value;
 };
 
 // What a file may cost to read. Reaching one is an error, not growth.

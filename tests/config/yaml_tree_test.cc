@@ -23,12 +23,12 @@ TEST(YamlTree, KeepsPlacesOrderAndQuotes) {
     ASSERT_TRUE(parse_yaml("b: 1\na:\n  - 'x'\nb: ~\n", &root, &problem)) << problem.message;
     const auto& entries = *root.mapping();
     ASSERT_EQ(entries.size(), 3u) << "repeated keys are kept for somebody to refuse";
-    EXPECT_EQ(entries[0].first.scalar()->text, "b");
-    EXPECT_EQ(entries[0].second.place, (Place{1, 4}));
-    EXPECT_EQ((*entries[1].second.sequence())[0].place, (Place{3, 5}));
-    EXPECT_TRUE((*entries[1].second.sequence())[0].scalar()->quoted);
-    EXPECT_FALSE(entries[0].second.scalar()->quoted);
-    EXPECT_TRUE(entries[2].second.is_null());
+    EXPECT_EQ(entries[0].key.scalar()->text, "b");
+    EXPECT_EQ(entries[0].value.place, (Place{1, 4}));
+    EXPECT_EQ((*entries[1].value.sequence())[0].place, (Place{3, 5}));
+    EXPECT_TRUE((*entries[1].value.sequence())[0].scalar()->quoted);
+    EXPECT_FALSE(entries[0].value.scalar()->quoted);
+    EXPECT_TRUE(entries[2].value.is_null());
 }
 
 TEST(YamlTree, SyntaxErrorsHaveTheirPlace) {
