@@ -104,20 +104,20 @@ double linear_ops_per_token(const ModelConfig& c) {
 }
 
 int report(const EngineArguments& arguments, const Measured& measured, const LoadedModel& model,
-           const CpuExecutor& executor, const Roofs& roofs) {
+           const CpuExecutor& executor, const Roofs& roofs, const RoofOptions& roof_options) {
     double prefill_share =
-        measured.prefill_tok_s * linear_ops_per_token(model.config) / roofs.int8_ops_s;
+        measured.prefill_tok_s * linear_ops_per_token(model.config) / roofs.int8_ops_per_s;
     boost::json::object decode, decode_share;
     for (auto [streams, rate] : measured.decode_tok_s) {
         double bytes_s = rate / streams * static_cast<double>(executor.weight_bytes());
         decode[std::to_string(streams)] = std::round(rate * 10) / 10;
         decode_share[std::to_string(streams)] =
-            std::round(1000 * bytes_s / roofs.read_bytes_s) / 1000;
+            std::round(1000 * bytes_s / roofs.read_bytes_per_s.back()) / 1000;
         if (!arguments.as_json)
             fmt::print(
                 "decode  {:4} streams: {:8.1f} tok/s, weights read at {:.0f} % of the memory "
                 "roof\n",
-                streams, rate, 100 * bytes_s / roofs.read_bytes_s);
+                streams, rate, 100 * bytes_s / roofs.read_bytes_per_s.back());
     }
     if (!arguments.as_json) {
         fmt::print(
@@ -127,12 +127,12 @@ int report(const EngineArguments& arguments, const Measured& measured, const Loa
     }
     boost::json::object out{
         {"model", arguments.model},
-        {"threads", roofs.threads},
+        {"threads", roof_options.threads},
         {"prompt", arguments.prompt},
         {"gen", arguments.generated},
         {"prefill_tok_s", std::round(measured.prefill_tok_s * 10) / 10},
         {"decode_tok_s", std::move(decode)},
-        {"roofs", roofs_json(roofs)},
+        {"roofs", roofs_json(roofs, roof_options)},
         {"share", boost::json::object{{"prefill_int8", std::round(1000 * prefill_share) / 1000},
                                       {"decode_read", std::move(decode_share)}}}};
     fmt::print("{}\n", boost::json::serialize(out));
@@ -164,7 +164,12 @@ int bench_engine(const EngineArguments& arguments) {
     for (std::uint32_t streams : arguments.streams)
         measured.decode_tok_s.emplace_back(streams,
                                            measure_decode(*model, **executor, arguments, streams));
-    return report(arguments, measured, *model, **executor, measure_roofs(options.threads, 2.0));
+    RoofOptions roof_options;
+    roof_options.isa = *isa;
+    roof_options.threads = options.threads;
+    Result<Roofs> roofs = measure_roofs(roof_options);
+    if (!roofs) return fail(roofs.error(), 1);
+    return report(arguments, measured, *model, **executor, *roofs, roof_options);
 }
 
 }  // namespace

@@ -10,22 +10,57 @@
 
 namespace taproot::cli {
 
-boost::json::object roofs_json(const Roofs& roofs) {
-    return {{"isa", roofs.isa},
-            {"threads", roofs.threads},
-            {"int8_ops_s", roofs.int8_ops_s},
-            {"fp32_flops_s", roofs.fp32_flops_s},
-            {"read_bytes_s", roofs.read_bytes_s},
-            {"fork_join_us", roofs.fork_join_us}};
+boost::json::object roofs_json(const Roofs& roofs, const RoofOptions& options) {
+    boost::json::array read;
+    for (double bytes_per_s : roofs.read_bytes_per_s) read.push_back(bytes_per_s);
+    return {{"isa", to_string(options.isa)},          {"threads", options.threads},
+            {"int8_ops_per_s", roofs.int8_ops_per_s}, {"fp32_flop_per_s", roofs.fp32_flop_per_s},
+            {"read_bytes_per_s", std::move(read)},    {"fork_join_ns", roofs.fork_join_ns}};
 }
 
+namespace {
+
+struct RoofArguments {
+    int threads = 0;
+    double seconds = 2;
+    bool as_json = false;
+};
+
+int bench_roofs(const RoofArguments& arguments) {
+    Result<Isa> isa = choose_isa();
+    if (!isa) {
+        fmt::print(stderr, "taproot bench roofs: {}\n", isa.error().describe());
+        return 2;
+    }
+    RoofOptions options;
+    options.isa = *isa;
+    options.threads = arguments.threads > 0 ? arguments.threads : default_thread_count();
+    options.seconds = arguments.seconds;
+    Result<Roofs> roofs = measure_roofs(options);
+    if (!roofs) {
+        fmt::print(stderr, "taproot bench roofs: {}\n", roofs.error().describe());
+        return 1;
+    }
+    if (arguments.as_json) {
+        fmt::print("{}\n", boost::json::serialize(roofs_json(*roofs, options)));
+        return 0;
+    }
+    fmt::print(
+        "isa {}, {} threads\n  int8 multiply-add  {:8.3f} Top/s\n  fp32 multiply-add  {:8.3f} "
+        "TFLOP/s\n",
+        to_string(*isa), options.threads, roofs->int8_ops_per_s * 1e-12,
+        roofs->fp32_flop_per_s * 1e-12);
+    for (std::size_t i = 0; i < roofs->read_bytes_per_s.size(); ++i)
+        fmt::print("  memory read        {:8.1f} GB/s ({} threads)\n",
+                   roofs->read_bytes_per_s[i] * 1e-9, i + 1);
+    fmt::print("  fork and join      {:8.2f} us\n", roofs->fork_join_ns * 1e-3);
+    return 0;
+}
+
+}  // namespace
+
 void add_bench_roofs(CLI::App& bench, RunCommand& run) {
-    struct Arguments {
-        int threads = 0;
-        double seconds = 2;
-        bool as_json = false;
-    };
-    auto arguments = std::make_shared<Arguments>();
+    auto arguments = std::make_shared<RoofArguments>();
     CLI::App* command = bench.add_subcommand(
         "roofs", "What this machine can do at most: int8, fp32, memory, fork-join");
     command->add_option("--threads", arguments->threads, "default: this machine's cores")
@@ -33,24 +68,7 @@ void add_bench_roofs(CLI::App& bench, RunCommand& run) {
     command->add_option("--seconds", arguments->seconds, "time to spend (default 2)")
         ->check(CLI::Range(0.1, 600.0));
     command->add_flag("--json", arguments->as_json, "one JSON object");
-    command->callback([arguments, &run] {
-        run = [arguments] {
-            Roofs roofs =
-                measure_roofs(arguments->threads > 0 ? arguments->threads : default_thread_count(),
-                              arguments->seconds);
-            if (arguments->as_json) {
-                fmt::print("{}\n", boost::json::serialize(roofs_json(roofs)));
-                return 0;
-            }
-            fmt::print(
-                "isa {}, {} threads\n  int8 multiply-add  {:8.3f} Top/s\n  fp32 multiply-add  "
-                "{:8.3f} TFLOP/s\n"
-                "  memory read        {:8.1f} GB/s\n  fork and join      {:8.2f} us\n",
-                roofs.isa, roofs.threads, roofs.int8_ops_s * 1e-12, roofs.fp32_flops_s * 1e-12,
-                roofs.read_bytes_s * 1e-9, roofs.fork_join_us);
-            return 0;
-        };
-    });
+    command->callback([arguments, &run] { run = [arguments] { return bench_roofs(*arguments); }; });
 }
 
 }  // namespace taproot::cli

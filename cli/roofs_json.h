@@ -7,6 +7,6 @@
 
 namespace taproot::cli {
 
-boost::json::object roofs_json(const Roofs& roofs);
+boost::json::object roofs_json(const Roofs& roofs, const RoofOptions& options);
 
 }  // namespace taproot::cli

@@ -10,7 +10,7 @@
 #include "cli/temporary_folder.h"
 #include "config/validate.h"
 #include "gateway/app.h"
-#include "worker/server.h"
+#include "worker/worker_app.h"
 
 namespace taproot::cli {
 namespace {

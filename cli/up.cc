@@ -53,7 +53,7 @@ int up(const UpArguments& arguments) {
         return 2;
     }
     std::string file = folder.path() + "/effective.yaml";
-    std::ofstream(file) << config::print(*config);
+    std::ofstream(file) << config::print(*config, {.show_secrets = true});  // the folder is private
     Result<std::string> programs = program_folder();
     if (!programs) {
         log_error("{}", programs.error().describe());

@@ -18,8 +18,9 @@ namespace taproot::gateway {
 // are checked in pipeline/ once the model is known.
 
 struct ChatPrompt {
-    jinja::Value messages;         // list of dicts, content flattened to one string each
-    jinja::Value template_kwargs;  // dict: enable_thinking and the like; empty when none
+    jinja::Value messages;  // list of dicts, content flattened to one string each
+    jinja::Value template_kwargs =
+        jinja::Value::dict();  // dict: enable_thinking and the like; empty when none
     bool add_generation_prompt = true;
     bool continue_final_message = false;
 };

@@ -9,6 +9,7 @@
 #include "gateway/openai/field_reader.h"
 #include "gateway/openai/json_reader.h"
 #include "gateway/openai/json_writer.h"
+#include "text/detokenizer.h"
 
 namespace taproot::gateway {
 namespace {

@@ -35,8 +35,8 @@ public:
         std::string request_id;
         std::uint32_t retries = 0;
         bool may_restart_after_tokens = false;  // whole answers: nothing was sent before the end
-        std::optional<std::uint64_t> session;
-        TimePoint received;
+        std::optional<std::uint64_t> session = {};
+        TimePoint received = {};
         std::uint64_t backlog_bytes_max = 0;  // text a slow reader may leave waiting; 0 = no limit
     };
 

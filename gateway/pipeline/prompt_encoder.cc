@@ -76,7 +76,12 @@ PromptEncoder::Caches& PromptEncoder::caches_for(const std::shared_ptr<const Mod
 
 Awaitable<Result<std::vector<TokenId>>> PromptEncoder::encode_chat(
     std::shared_ptr<const ModelText> text, const ChatPrompt& chat) {
-    Result<std::vector<TextPiece>> pieces = render_chat(text->chat_template, chat);
+    ChatRequest chat_request;
+    chat_request.messages = chat.messages;
+    chat_request.template_kwargs = chat.template_kwargs;
+    chat_request.add_generation_prompt = chat.add_generation_prompt;
+    chat_request.continue_final_message = chat.continue_final_message;
+    Result<std::vector<TextPiece>> pieces = text->chat_template.render(chat_request);
     if (!pieces) {
         Error error = std::move(pieces).error();
         if (error.where.empty()) error.where = "messages";

@@ -21,7 +21,7 @@ struct Outcome {
 };
 
 Outcome feed(const std::vector<std::string>& stops, const std::vector<std::string>& parts,
-         StopMatcher::Include include = StopMatcher::Include::kNo) {
+             StopMatcher::Include include = StopMatcher::Include::kNo) {
     StopMatcher matcher(stops, include);
     Outcome run;
     for (const std::string& part : parts) {
