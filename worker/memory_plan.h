@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+
+namespace taproot {
+
+// What a worker is going to allocate, decided before it allocates anything.
+struct MemoryAsk {
+    std::uint64_t weight_bytes = 0;        // packed
+    std::uint64_t kv_bytes = 0;            // budget of the KV pool
+    std::uint64_t kv_bytes_per_block = 0;  // all layers
+    std::uint64_t scratch_bytes = 0;       // activations and logits of the largest step
+    std::uint32_t model_context = 0;       // positions the model was trained for
+    std::uint32_t model_len_asked = 0;     // configured; 0 = as much as model and pool allow
+};
+
+struct MemoryPlan {
+    std::uint64_t weight_bytes = 0;
+    std::uint32_t kv_blocks = 0;
+    std::uint64_t kv_bytes = 0;  // kv_blocks * bytes per block, <= the budget
+    std::uint64_t scratch_bytes = 0;
+    std::uint64_t total_bytes = 0;
+    std::uint64_t available_bytes = 0;
+    std::uint64_t kv_tokens = 0;
+    std::uint32_t model_len_max = 0;
+
+    // "weights 98 MiB + KV 1024 MiB (2 912 blocks, 46 592 tokens) + scratch 60 MiB = ..."
+    [[nodiscard]] std::string describe() const;
+};
+
+// Errors, all with the numbers: kInvalidArgument where the configuration cannot be met (no whole
+// block fits the budget, a model length beyond the model or the pool), kUnavailable where this
+// machine has not enough memory now.
+Result<MemoryPlan> plan_memory(const MemoryAsk& ask, std::uint64_t available_bytes);
+
+// Memory a new process can still get without swapping: the least of MemAvailable and the limits of
+// this process's cgroups (v2 and v1), their reclaimable file pages counted as free. `root` is "/"
+// except in tests. Unknown (no /proc): the largest number.
+[[nodiscard]] std::uint64_t available_memory(const std::filesystem::path& root = "/");
+
+}  // namespace taproot
