@@ -307,7 +307,7 @@ Awaitable<bool> answer_stream(Request& request, Generations& generations, asio::
             headers.emplace_back("X-Accel-Buffering", "no");
             if (!co_await exchange.start_stream(200, kEventStream, headers)) co_return false;
         }
-        if (!co_await exchange.write(out)) co_return false;
+        if (!out.empty() && !co_await exchange.write(out)) co_return false;
         if (failure != nullptr) {  // no end a client could take for a complete answer
             exchange.abort_stream();
             co_return false;
