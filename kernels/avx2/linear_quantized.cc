@@ -54,24 +54,39 @@ struct PackedWeights {
     [[nodiscard]] TAPROOT_INLINE __m256 m(int b) const {
         return load_half(scales + static_cast<std::size_t>(b) * scale_block_bytes(kFormat) + 32);
     }
-    // Columns 4v .. 4v + 3 of 8 rows: unsigned below 32, or signed for 8 bits.
-    template <int v>
-    [[nodiscard]] TAPROOT_INLINE __m256i load(int b) const {
-        const std::byte* block = quants + static_cast<std::size_t>(b) * quant_block_bytes(kFormat);
-        if constexpr (kBits == 8) {
-            return _mm256_xor_si256(load_vector(block + v * 64), _mm256_set1_epi8(-128));
-        } else {
-            __m256i q = load_vector(block + v % 4 * 64);
-            if constexpr (v >= 4) q = _mm256_srli_epi16(q, 4);
-            q = _mm256_and_si256(q, _mm256_set1_epi8(15));
-            if constexpr (kBits == 5) {
-                __m256i bits = load_vector(block + 4 * 64);
-                if constexpr (v < 4) bits = _mm256_slli_epi16(bits, 4 - v);
-                if constexpr (v > 4) bits = _mm256_srli_epi16(bits, v - 4);
-                q = _mm256_or_si256(q, _mm256_and_si256(bits, _mm256_set1_epi8(16)));
+    // Walks through a block, 8 columns of 8 rows at a time: unsigned below 32, or signed for 8
+    // bits.
+    struct Block {
+        const std::byte* at;
+        __m256i high_bits;  // 5 bits only
+
+        // Step v of 4: columns 4v .. 4v + 3 and 16 + 4v .. .
+        TAPROOT_INLINE void next(__m256i& low, __m256i& high) {
+            if constexpr (kBits == 8) {
+                const __m256i sign = _mm256_set1_epi8(-128);
+                low = _mm256_xor_si256(load_vector(at), sign);
+                high = _mm256_xor_si256(load_vector(at + 4 * 64), sign);
+            } else {
+                const __m256i nibble = _mm256_set1_epi8(15);
+                __m256i raw = load_vector(at);
+                low = _mm256_and_si256(raw, nibble);
+                high = _mm256_and_si256(_mm256_srli_epi16(raw, 4), nibble);
             }
-            return q;
+            if constexpr (kBits == 5) {
+                // Bits v and v + 4 of each byte stand at 0 and 4. What the shift brings over from
+                // the neighbouring byte never gets there in three steps.
+                const __m256i bit = _mm256_set1_epi8(16);
+                low = _mm256_or_si256(low, _mm256_and_si256(_mm256_slli_epi16(high_bits, 4), bit));
+                high = _mm256_or_si256(high, _mm256_and_si256(high_bits, bit));
+                high_bits = _mm256_srli_epi16(high_bits, 1);
+            }
+            at += 64;
         }
+    };
+    [[nodiscard]] TAPROOT_INLINE Block block(int b) const {
+        const std::byte* at = quants + static_cast<std::size_t>(b) * quant_block_bytes(kFormat);
+        if constexpr (kBits == 5) return {at, load_vector(at + 4 * 64)};
+        return {at, _mm256_setzero_si256()};
     }
 };
 
@@ -93,20 +108,29 @@ struct UnpackedWeights {
 
     [[nodiscard]] TAPROOT_INLINE __m256 d(int b) const { return _mm256_load_ps(chunk.d[half][b]); }
     [[nodiscard]] TAPROOT_INLINE __m256 m(int b) const { return _mm256_load_ps(chunk.m[half][b]); }
-    template <int v>
-    [[nodiscard]] TAPROOT_INLINE __m256i load(int b) const {
-        return load_vector(chunk.q[half][b][v]);
-    }
+    struct Block {
+        const std::int8_t* at;
+        TAPROOT_INLINE void next(__m256i& low, __m256i& high) {
+            low = load_vector(at);
+            high = load_vector(at + 4 * 32);
+            at += 32;
+        }
+    };
+    [[nodiscard]] TAPROOT_INLINE Block block(int b) const { return {chunk.q[half][b][0]}; }
 };
 
 template <DType kType>
 void unpack(const QuantizedTile& tile, int half, int block_begin, int blocks, UnpackedChunk* out) {
     PackedWeights<kType> packed(tile, half);
     for (int b = 0; b < blocks; ++b) {
-        unroll<kVectors>([&](auto v) TAPROOT_INLINE_LAMBDA {
-            _mm256_store_si256(reinterpret_cast<__m256i*>(out->q[half][b][v.value]),
-                               packed.template load<v.value>(block_begin + b));
-        });
+        auto block = packed.block(block_begin + b);
+        for (int v = 0; v < 4; ++v) {
+            __m256i low;
+            __m256i high;
+            block.next(low, high);
+            _mm256_store_si256(reinterpret_cast<__m256i*>(out->q[half][b][v]), low);
+            _mm256_store_si256(reinterpret_cast<__m256i*>(out->q[half][b][v + 4]), high);
+        }
         _mm256_store_ps(out->d[half][b], packed.d(block_begin + b));
         if constexpr (PackedWeights<kType>::kOffset) {
             _mm256_store_ps(out->m[half][b], packed.m(block_begin + b));
@@ -119,43 +143,65 @@ struct PartialSums {
     alignas(64) float rows[kTileRowsMax][kTileColumns];
 };
 
-// The integer dots of one block: 8 output rows times kRows rows of x.
+// dots[t] += 8 bit weights times x, for 4 columns.
+template <int kRows>
+TAPROOT_INLINE void add_signed(__m256i weights, const ActivationBlock* x, std::int64_t x_stride,
+                               int column, __m256i (&dots)[kRows]) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    __m256i magnitude = _mm256_abs_epi8(weights);
+    unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
+        __m256i q = broadcast_4(x[t.value * x_stride].q + column);
+        __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(q, weights));
+        dots[t.value] = _mm256_add_epi32(dots[t.value], _mm256_madd_epi16(pairs, ones));
+    });
+}
+
+// pairs[t] += unsigned weights times x, for 4 columns.
+template <int kRows>
+TAPROOT_INLINE void add_unsigned(__m256i weights, const ActivationBlock* x, std::int64_t x_stride,
+                                 int column, __m256i (&pairs)[kRows]) {
+    unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
+        __m256i q = broadcast_4(x[t.value * x_stride].q + column);
+        pairs[t.value] = _mm256_add_epi16(pairs[t.value], _mm256_maddubs_epi16(weights, q));
+    });
+}
+
+// The integer dots of one block: 8 output rows times kRows rows of x. The loops over v are not
+// unrolled: it would gain nothing and compile four times as long.
 template <typename Weights, int kRows>
 TAPROOT_INLINE void block_dots(const Weights& w, int b, const ActivationBlock* x,
                                std::int64_t x_stride, __m256i (&dots)[kRows]) {
     const __m256i ones = _mm256_set1_epi16(1);
+    auto block = w.block(b);
+    __m256i low;
+    __m256i high;
+    unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA { dots[t.value] = _mm256_setzero_si256(); });
     if constexpr (Weights::kBits == 8) {
-        unroll<kRows>([&](auto t)
-                          TAPROOT_INLINE_LAMBDA { dots[t.value] = _mm256_setzero_si256(); });
-        unroll<kVectors>([&](auto v) TAPROOT_INLINE_LAMBDA {
-            __m256i weights = w.template load<v.value>(b);
-            __m256i magnitude = _mm256_abs_epi8(weights);
-            unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
-                __m256i q = broadcast_4(x[t.value * x_stride + b].q + 4 * v.value);
-                __m256i pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(q, weights));
-                dots[t.value] = _mm256_add_epi32(dots[t.value], _mm256_madd_epi16(pairs, ones));
-            });
-        });
+#pragma GCC unroll 1
+        for (int v = 0; v < 4; ++v) {
+            block.next(low, high);
+            add_signed<kRows>(low, x + b, x_stride, 4 * v, dots);
+            add_signed<kRows>(high, x + b, x_stride, 16 + 4 * v, dots);
+        }
         return;
     }
-    constexpr int kParts = Weights::kBits == 4 ? 1 : 2;  // sums that fit int16
-    unroll<kParts>([&](auto part) TAPROOT_INLINE_LAMBDA {
+    constexpr int kParts = Weights::kBits == 4 ? 1 : 2;  // whose pair sums fit int16
+#pragma GCC unroll 1
+    for (int part = 0; part < kParts; ++part) {
         __m256i pairs[kRows];
-        unroll<kVectors / kParts>([&](auto i) TAPROOT_INLINE_LAMBDA {
-            constexpr int kVector = part.value * (kVectors / kParts) + i.value;
-            __m256i weights = w.template load<kVector>(b);
-            unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
-                __m256i q = broadcast_4(x[t.value * x_stride + b].q + 4 * kVector);
-                __m256i products = _mm256_maddubs_epi16(weights, q);
-                pairs[t.value] =
-                    i.value == 0 ? products : _mm256_add_epi16(pairs[t.value], products);
-            });
-        });
+        unroll<kRows>([&](auto t)
+                          TAPROOT_INLINE_LAMBDA { pairs[t.value] = _mm256_setzero_si256(); });
+#pragma GCC unroll 1
+        for (int v = 4 / kParts * part; v < 4 / kParts * (part + 1); ++v) {
+            block.next(low, high);
+            add_unsigned<kRows>(low, x + b, x_stride, 4 * v, pairs);
+            add_unsigned<kRows>(high, x + b, x_stride, 16 + 4 * v, pairs);
+        }
         unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
-            __m256i sums = _mm256_madd_epi16(pairs[t.value], ones);
-            dots[t.value] = part.value == 0 ? sums : _mm256_add_epi32(dots[t.value], sums);
+            dots[t.value] =
+                _mm256_add_epi32(dots[t.value], _mm256_madd_epi16(pairs[t.value], ones));
         });
-    });
+    }
     if constexpr (Weights::kBias != 0) {
         // 16-bit pairs (bias, 0) times sum(q), which fits 16 bits.
         const __m256i bias = _mm256_set1_epi32(Weights::kBias);

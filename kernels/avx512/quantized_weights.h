@@ -45,28 +45,38 @@ struct PackedWeights {
     [[nodiscard]] TAPROOT_INLINE __m512 m(int p, int b) const {
         return load_half(scales[p] + static_cast<std::size_t>(b) * scale_block_bytes(kFormat) + 32);
     }
-    // Columns 4v .. 4v + 3 and 16 + 4v .. of 16 rows. v < 4.
-    template <int v>
-    TAPROOT_INLINE void load(int p, int b, __m512i& low, __m512i& high) const {
-        const std::byte* block =
-            quants[p] + static_cast<std::size_t>(b) * quant_block_bytes(kFormat);
-        if constexpr (kFormat.quant_bits == 8) {
-            low = load_vector(block + v * 64);
-            high = load_vector(block + (v + 4) * 64);
-        } else {
-            const __m512i nibble = _mm512_set1_epi8(15);
-            __m512i raw = load_vector(block + v * 64);
-            low = _mm512_and_si512(raw, nibble);
-            high = _mm512_and_si512(_mm512_srli_epi16(raw, 4), nibble);
+    // Walks through a block, 8 columns of 16 rows at a time.
+    struct Block {
+        const std::byte* at;
+        __m512i high_bits;  // 5 bits only
+
+        // Step v of 4: columns 4v .. 4v + 3 and 16 + 4v .. .
+        TAPROOT_INLINE void next(__m512i& low, __m512i& high) {
+            if constexpr (kFormat.quant_bits == 8) {
+                low = load_vector(at);
+                high = load_vector(at + 4 * 64);
+            } else {
+                const __m512i nibble = _mm512_set1_epi8(15);
+                __m512i raw = load_vector(at);
+                low = _mm512_and_si512(raw, nibble);
+                high = _mm512_and_si512(_mm512_srli_epi16(raw, 4), nibble);
+            }
+            if constexpr (kFormat.quant_bits == 5) {
+                // Bits v and v + 4 of each byte stand at 0 and 4. What the shift brings over from
+                // the neighbouring byte never gets there in three steps.
+                const __m512i bit = _mm512_set1_epi8(16);
+                constexpr int kOr = 0xf8;  // a | (b & c)
+                low = _mm512_ternarylogic_epi32(low, _mm512_slli_epi16(high_bits, 4), bit, kOr);
+                high = _mm512_ternarylogic_epi32(high, high_bits, bit, kOr);
+                high_bits = _mm512_srli_epi16(high_bits, 1);
+            }
+            at += 64;
         }
-        if constexpr (kFormat.quant_bits == 5) {
-            const __m512i bit = _mm512_set1_epi8(16);
-            __m512i bits = load_vector(block + 4 * 64);
-            constexpr int kOr = 0xf8;  // a | (b & c)
-            low = _mm512_ternarylogic_epi32(low, _mm512_slli_epi16(bits, 4 - v), bit, kOr);
-            __m512i shifted = v == 0 ? bits : _mm512_srli_epi16(bits, v);
-            high = _mm512_ternarylogic_epi32(high, shifted, bit, kOr);
-        }
+    };
+    [[nodiscard]] TAPROOT_INLINE Block block(int p, int b) const {
+        const std::byte* at = quants[p] + static_cast<std::size_t>(b) * quant_block_bytes(kFormat);
+        if constexpr (kFormat.quant_bits == 5) return {at, load_vector(at + 4 * 64)};
+        return {at, _mm512_setzero_si512()};
     }
 };
 
@@ -91,24 +101,29 @@ struct UnpackedWeights {
     [[nodiscard]] TAPROOT_INLINE __m512 m(int p, int b) const {
         return _mm512_load_ps(chunk.m[b][p]);
     }
-    template <int v>
-    TAPROOT_INLINE void load(int p, int b, __m512i& low, __m512i& high) const {
-        low = load_vector(chunk.q[b][v][p]);
-        high = load_vector(chunk.q[b][v + 4][p]);
-    }
+    struct Block {
+        const std::uint8_t* at;
+        TAPROOT_INLINE void next(__m512i& low, __m512i& high) {
+            low = load_vector(at);
+            high = load_vector(at + 4 * kTilePanels * 64);
+            at += kTilePanels * 64;
+        }
+    };
+    [[nodiscard]] TAPROOT_INLINE Block block(int p, int b) const { return {chunk.q[b][0][p]}; }
 };
 
 template <typename Packed>
 void unpack(const Packed& packed, int block_begin, int blocks, UnpackedChunk* out) {
     for (int b = 0; b < blocks; ++b) {
         for (int p = 0; p < kTilePanels; ++p) {
-            unroll<4>([&](auto v) TAPROOT_INLINE_LAMBDA {
+            auto block = packed.block(p, block_begin + b);
+            for (int v = 0; v < 4; ++v) {
                 __m512i low;
                 __m512i high;
-                packed.template load<v.value>(p, block_begin + b, low, high);
-                _mm512_store_si512(out->q[b][v.value][p], low);
-                _mm512_store_si512(out->q[b][v.value + 4][p], high);
-            });
+                block.next(low, high);
+                _mm512_store_si512(out->q[b][v][p], low);
+                _mm512_store_si512(out->q[b][v + 4][p], high);
+            }
             _mm512_store_ps(out->d[b][p], packed.d(p, block_begin + b));
             if constexpr (Packed::kOffset) {
                 _mm512_store_ps(out->m[b][p], packed.m(p, block_begin + b));
