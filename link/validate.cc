@@ -54,9 +54,9 @@ Result<void> validate(const SamplingParams& m) {
 Result<void> validate(const Generate& m) {
     if (m.prompt.empty()) return invalid_argument("is empty", "Generate.prompt");
     TAPROOT_CHECK_OK(check_count("Generate.prompt", m.prompt.size(), kPromptTokensMax));
-    TokenId lowest = 0;
-    for (TokenId token : m.prompt) lowest = token < lowest ? token : lowest;
-    if (lowest < 0) return invalid_argument("has a negative token id", "Generate.prompt");
+    TokenId all = 0;
+    for (TokenId token : m.prompt) all |= token;
+    if (all < 0) return invalid_argument("has a negative token id", "Generate.prompt");
     if (m.choices == 0 || m.choices > kChoicesMax)
         return out_of_range("Generate.choices", m.choices, "1..1024");
     if (m.max_tokens == 0 && !m.sampling.prompt_logprobs)
