@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     sum += read_model_config(*file).has_value();
     sum += text_model_from_gguf(*file).has_value();
-    static volatile unsigned sink;
+    [[maybe_unused]] static volatile unsigned sink;
     sink = sum;
     return 0;
 }
