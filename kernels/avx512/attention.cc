@@ -19,6 +19,7 @@ constexpr int kVectors = 4;    // vectors of a register block
 constexpr int kRowsFew = 12;   // up to here, converting twice beats a detour through scratch
 constexpr int kRowsMany = 96;  // rows that share one conversion of the tile
 constexpr int kQuadTokens = 64;
+constexpr long kHalfBytes = 2;
 
 inline int min(int a, int b) {
     return a < b ? a : b;
@@ -37,9 +38,13 @@ inline __m512 load(const std::byte* plane, long index) {
     }
 }
 
+inline void prefetch(const std::byte* at) {
+    _mm_prefetch(reinterpret_cast<const char*>(at), _MM_HINT_T0);
+}
+
 // ---- scores: s[r][16g + lane] = fma chain over d ascending of q[r][d] * k[g][d][lane] ----
 
-template <int kR, int kG, bool kF16>
+template <int kR, int kG>
 inline void scores_direct(const AttentionTile& tile, int first, int group, float* s) {
     __m512 sum[kR][kG];
     for (int r = 0; r < kR; ++r) {
@@ -47,13 +52,18 @@ inline void scores_direct(const AttentionTile& tile, int first, int group, float
     }
     const int dims = tile.head_dim;
     const std::byte* planes[kG];
-    for (int g = 0; g < kG; ++g) planes[g] = tile.k[group + g];
+    const std::byte* soon[kG];  // V has K's size: its lines are fetched at K's pace
+    for (int g = 0; g < kG; ++g) {
+        planes[g] = tile.k[group + g];
+        soon[g] = tile.v[group + g];
+    }
     const float* rows = tile.q + first * static_cast<long>(dims);
     for (int d = 0; d < dims; ++d) {
         __m512 q[kR];
         for (int r = 0; r < kR; ++r) q[r] = _mm512_set1_ps(rows[r * static_cast<long>(dims) + d]);
         for (int g = 0; g < kG; ++g) {
-            const __m512 k = load<kF16>(planes[g], d * 16L);
+            if (d % 2 == 0) prefetch(soon[g] + d * 16L * kHalfBytes);
+            const __m512 k = load<true>(planes[g], d * 16L);
             for (int r = 0; r < kR; ++r) sum[r][g] = _mm512_fmadd_ps(q[r], k, sum[r][g]);
         }
     }
@@ -88,10 +98,9 @@ inline void scores_scratch(const float* q, const float* keys, int dims, float* s
 
 // Tokens [begin, end) of vectors [first, first + kN) of a row block. Starts from zero when begin is
 // 0, else goes on from out.
-template <int kR, int kN, bool kF16>
+template <int kR, int kN>
 inline void values_direct(const AttentionTile& tile, const float* p, int begin, int end, int first,
                           float* out) {
-    constexpr long kBytes = kF16 ? 2 : 4;
     const int dims = tile.head_dim;
     __m512 sum[kR][kN];
     for (int r = 0; r < kR; ++r) {
@@ -102,15 +111,21 @@ inline void values_direct(const AttentionTile& tile, const float* p, int begin, 
         }
     }
     for (int t = begin; t < end;) {
-        const std::byte* row =
-            tile.v[t / 16] + kBytes * ((t % 16) * static_cast<long>(dims) + first * 16);
-        for (const int stop = min(end, (t / 16 + 1) * 16); t < stop; ++t, row += kBytes * dims) {
+        const int group = t / 16;
+        const long at = kHalfBytes * ((t % 16) * static_cast<long>(dims) + first * 16);
+        const std::byte* row = tile.v[group] + at;
+        // The next tile's keys are fetched at this one's pace.
+        const std::byte* soon = group < tile.next_groups ? tile.next_k[group] + at : row;
+        for (const int stop = min(end, (group + 1) * 16); t < stop; ++t) {
             __m512 weights[kR];
             for (int r = 0; r < kR; ++r) weights[r] = _mm512_set1_ps(p[r * kTileTokens + t]);
             for (int n = 0; n < kN; ++n) {
-                const __m512 v = load<kF16>(row, n * 16);
+                if (n % 2 == 0) prefetch(soon + n * 16 * kHalfBytes);
+                const __m512 v = load<true>(row, n * 16);
                 for (int r = 0; r < kR; ++r) sum[r][n] = _mm512_fmadd_ps(weights[r], v, sum[r][n]);
             }
+            row += kHalfBytes * dims;
+            soon += kHalfBytes * dims;
         }
     }
     for (int r = 0; r < kR; ++r) {
@@ -148,26 +163,32 @@ inline void values_scratch(const float* values, int dims, const float* p, int to
 
 // ---- softmax of one row within the tile: s becomes 2^(s - max) in place ----
 
-// kR rows that see all 128 tokens: their chains overlap, and scores stay in registers.
-template <int kR>
-inline void softmax_full(float* s, float* row_max, float* row_sum) {
-    __m512 v[kR][kTileGroups];
+// kR rows that reach into kG groups: their chains overlap, and scores stay in registers.
+template <int kR, int kG, bool kTail = true>
+void softmax(float* s, const int* limits, float* row_max, float* row_sum) {
+    const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
+    __m512 v[kR][kG];
     __m512 shift[kR];
     __m512 sum[kR];
+    __mmask16 tail[kR];  // tokens of the last group
     for (int r = 0; r < kR; ++r) {
-        for (int g = 0; g < kTileGroups; ++g)
-            v[r][g] = _mm512_load_ps(s + r * kTileTokens + g * 16);
-        const __m512 low =
-            _mm512_max_ps(_mm512_max_ps(v[r][0], v[r][1]), _mm512_max_ps(v[r][2], v[r][3]));
-        const __m512 high =
-            _mm512_max_ps(_mm512_max_ps(v[r][4], v[r][5]), _mm512_max_ps(v[r][6], v[r][7]));
-        row_max[r] = max_lanes(_mm512_max_ps(low, high));
+        const float* row = s + r * kTileTokens;
+        tail[r] = kTail ? first_lanes(limits[r] - (kG - 1) * 16) : static_cast<__mmask16>(0xffff);
+        v[r][kG - 1] = _mm512_mask_loadu_ps(lowest, tail[r], row + (kG - 1) * 16);
+        __m512 top = _mm512_max_ps(v[r][kG - 1], lowest);  // a NaN score is no maximum
+        for (int g = 0; g < kG - 1; ++g) {
+            v[r][g] = _mm512_load_ps(row + g * 16);
+            top = _mm512_max_ps(v[r][g], top);
+        }
+        row_max[r] = max_lanes(top);
         shift[r] = _mm512_set1_ps(row_max[r]);
         sum[r] = _mm512_setzero_ps();
     }
-    for (int g = 0; g < kTileGroups; ++g) {
+    for (int g = 0; g < kG; ++g) {
         for (int r = 0; r < kR; ++r) {
-            const __m512 p = exp2_not_positive(_mm512_sub_ps(v[r][g], shift[r]));
+            __m512 p = exp2_not_positive(_mm512_sub_ps(v[r][g], shift[r]));
+            if (kTail && g == kG - 1)
+                p = _mm512_maskz_mov_ps(tail[r], p);  // -inf minus -inf is NaN
             sum[r] = _mm512_add_ps(sum[r], p);
             _mm512_store_ps(s + r * kTileTokens + g * 16, p);
         }
@@ -175,44 +196,32 @@ inline void softmax_full(float* s, float* row_max, float* row_sum) {
     for (int r = 0; r < kR; ++r) row_sum[r] = sum_lanes(sum[r]);
 }
 
-void softmax_row(float* s, int limit, float* row_max, float* row_sum) {
-    const int groups = (limit + 15) / 16;
-    const __mmask16 tail = first_lanes(limit - (groups - 1) * 16);
-    const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
-    float* last = s + (groups - 1) * 16;
-    _mm512_store_ps(last, _mm512_mask_mov_ps(lowest, tail, _mm512_load_ps(last)));
-
-    __m512 top = lowest;
-    for (int g = 0; g < groups; ++g) top = _mm512_max_ps(_mm512_load_ps(s + g * 16), top);
-    const float maximum = max_lanes(top);
-    const __m512 shift = _mm512_set1_ps(maximum);
-    __m512 sum = _mm512_setzero_ps();
-    for (int g = 0; g < groups; ++g) {
-        __m512 p = exp2_not_positive(_mm512_sub_ps(_mm512_load_ps(s + g * 16), shift));
-        if (g == groups - 1) p = _mm512_maskz_mov_ps(tail, p);  // -inf minus -inf is no number
-        sum = _mm512_add_ps(sum, p);
-        _mm512_store_ps(s + g * 16, p);
-    }
-    *row_max = maximum;
-    *row_sum = sum_lanes(sum);
-}
+using Softmax = void (*)(float*, const int*, float*, float*);
+constexpr Softmax kSoftmax[2][kTileGroups] = {
+    {softmax<1, 1>, softmax<1, 2>, softmax<1, 3>, softmax<1, 4>, softmax<1, 5>, softmax<1, 6>,
+     softmax<1, 7>, softmax<1, 8>},
+    {softmax<2, 1>, softmax<2, 2>, softmax<2, 3>, softmax<2, 4>, softmax<2, 5>, softmax<2, 6>,
+     softmax<2, 7>, softmax<2, 8>}};
 
 // Rows [begin, end) of the tile, whose scores begin at s.
 void softmax_rows(const AttentionTile& tile, int begin, int end, float* s) {
     for (int r = begin; r < end;) {
         if (r + 1 < end && tile.limits[r] == kTileTokens && tile.limits[r + 1] == kTileTokens) {
-            softmax_full<2>(s, tile.max + r, tile.sum + r);
-            s += 2 * kTileTokens;
+            softmax<2, kTileGroups, false>(s, tile.limits + r, tile.max + r, tile.sum + r);
             r += 2;
+            s += 2 * kTileTokens;
             continue;
         }
-        if (tile.limits[r] == kTileTokens) {
-            softmax_full<1>(s, tile.max + r, tile.sum + r);
-        } else if (tile.limits[r] > 0) {
-            softmax_row(s, tile.limits[r], tile.max + r, tile.sum + r);
+        const int groups = (tile.limits[r] + 15) / 16;
+        const int rows = r + 1 < end && (tile.limits[r + 1] + 15) / 16 == groups ? 2 : 1;
+        if (tile.limits[r] > 0) {
+            kSoftmax[rows - 1][groups - 1](s, tile.limits + r, tile.max + r, tile.sum + r);
+            r += rows;
+            s += rows * kTileTokens;
+        } else {
+            ++r;
+            s += kTileTokens;
         }
-        s += kTileTokens;
-        ++r;
     }
 }
 
@@ -235,57 +244,55 @@ RowBlock block_at(const AttentionTile& tile, int first, int end) {
 
 // ---- few rows ----
 
-template <int kR, bool kF16>
+template <int kR>
 void scores_few(const AttentionTile& tile, int first, int groups, float* s) {
     int g = 0;
     if constexpr (kR <= 3) {
-        for (; g + 8 <= groups; g += 8) scores_direct<kR, 8, kF16>(tile, first, g, s);
+        for (; g + 8 <= groups; g += 8) scores_direct<kR, 8>(tile, first, g, s);
     }
-    for (; g + 4 <= groups; g += 4) scores_direct<kR, 4, kF16>(tile, first, g, s);
-    for (; g < groups; ++g) scores_direct<kR, 1, kF16>(tile, first, g, s);
+    for (; g + 4 <= groups; g += 4) scores_direct<kR, 4>(tile, first, g, s);
+    for (; g + 2 <= groups; g += 2) scores_direct<kR, 2>(tile, first, g, s);
+    for (; g < groups; ++g) scores_direct<kR, 1>(tile, first, g, s);
 }
 
-template <int kR, bool kF16>
+template <int kR>
 void values_few(const AttentionTile& tile, const float* p, int begin, int end, float* out) {
     const int vectors = tile.head_dim / 16;
     int n = 0;
     if constexpr (kR <= 3) {
-        for (; n + 8 <= vectors; n += 8) values_direct<kR, 8, kF16>(tile, p, begin, end, n, out);
+        for (; n + 8 <= vectors; n += 8) values_direct<kR, 8>(tile, p, begin, end, n, out);
     }
-    for (; n + 4 <= vectors; n += 4) values_direct<kR, 4, kF16>(tile, p, begin, end, n, out);
-    for (; n < vectors; ++n) values_direct<kR, 1, kF16>(tile, p, begin, end, n, out);
+    for (; n + 4 <= vectors; n += 4) values_direct<kR, 4>(tile, p, begin, end, n, out);
+    for (; n < vectors; ++n) values_direct<kR, 1>(tile, p, begin, end, n, out);
 }
 
-template <int kR, bool kF16>
+template <int kR>
 void block_few(const AttentionTile& tile, const RowBlock& block) {
     float* s = tile.scratch;
     float* out = tile.out + block.first * static_cast<long>(tile.head_dim);
-    scores_few<kR, kF16>(tile, block.first, (block.highest + 15) / 16, s);
+    scores_few<kR>(tile, block.first, (block.highest + 15) / 16, s);
     softmax_rows(tile, block.first, block.first + kR, s);
     // Tokens that all rows see, then what each sees beyond.
-    if (block.lowest > 0) values_few<kR, kF16>(tile, s, 0, block.lowest, out);
+    if (block.lowest > 0) values_few<kR>(tile, s, 0, block.lowest, out);
     for (int r = 0; r < kR; ++r) {
         const int limit = tile.limits[block.first + r];
         if (limit <= block.lowest) continue;
-        values_few<1, kF16>(tile, s + r * kTileTokens, block.lowest, limit,
-                            out + r * static_cast<long>(tile.head_dim));
+        values_few<1>(tile, s + r * kTileTokens, block.lowest, limit,
+                      out + r * static_cast<long>(tile.head_dim));
     }
 }
 
 using BlockFew = void (*)(const AttentionTile&, const RowBlock&);
-constexpr BlockFew kBlockFew[2][kRows] = {
-    {block_few<1, false>, block_few<2, false>, block_few<3, false>, block_few<4, false>,
-     block_few<5, false>, block_few<6, false>},
-    {block_few<1, true>, block_few<2, true>, block_few<3, true>, block_few<4, true>,
-     block_few<5, true>, block_few<6, true>}};
+constexpr BlockFew kBlockFew[kRows] = {block_few<1>, block_few<2>, block_few<3>,
+                                       block_few<4>, block_few<5>, block_few<6>};
 
-// In equal blocks: 7 rows are 4 and 3, not 6 and 1.
+// In equal blocks: 7 rows are 4 and 3, not 6 and 1. f16 only.
 void tile_few(const AttentionTile& tile) {
     const int blocks = (tile.rows + kRows - 1) / kRows;
     const int rows = (tile.rows + blocks - 1) / blocks;
     for (int first = 0; first < tile.rows; first += rows) {
         const RowBlock block = block_at(tile, first, min(first + rows, tile.rows));
-        if (block.highest > 0) kBlockFew[tile.f16 ? 1 : 0][block.count - 1](tile, block);
+        if (block.highest > 0) kBlockFew[block.count - 1](tile, block);
     }
 }
 
@@ -313,16 +320,13 @@ void convert_values(const std::byte* const* planes, int groups, int dims, float*
 
 template <int kR>
 void scores_many(const float* q, const float* keys, int dims, int groups, float* s) {
-    switch (groups) {
-        case 1:
-            return scores_scratch<kR, 1>(q, keys, dims, s);
-        case 2:
-            return scores_scratch<kR, 2>(q, keys, dims, s);
-        case 3:
-            return scores_scratch<kR, 3>(q, keys, dims, s);
-        default:
-            return scores_scratch<kR, 4>(q, keys, dims, s);
+    int g = 0;
+    if (groups == 4) return scores_scratch<kR, 4>(q, keys, dims, s);
+    if (groups >= 2) {
+        scores_scratch<kR, 2>(q, keys, dims, s);
+        g = 2;
     }
+    if (g < groups) scores_scratch<kR, 1>(q, keys + g * 16, dims, s + g * 16);
 }
 
 template <int kR>
@@ -331,16 +335,8 @@ void values_many(const float* values, int dims, const float* p, int tokens, bool
     const int vectors = dims / 16;
     int n = 0;
     for (; n + 4 <= vectors; n += 4) values_scratch<kR, 4>(values, dims, p, tokens, go_on, n, out);
-    switch (vectors - n) {
-        case 1:
-            return values_scratch<kR, 1>(values, dims, p, tokens, go_on, n, out);
-        case 2:
-            return values_scratch<kR, 2>(values, dims, p, tokens, go_on, n, out);
-        case 3:
-            return values_scratch<kR, 3>(values, dims, p, tokens, go_on, n, out);
-        default:
-            return;
-    }
+    for (; n + 2 <= vectors; n += 2) values_scratch<kR, 2>(values, dims, p, tokens, go_on, n, out);
+    for (; n < vectors; ++n) values_scratch<kR, 1>(values, dims, p, tokens, go_on, n, out);
 }
 
 using ScoresMany = void (*)(const float*, const float*, int, int, float*);
@@ -408,7 +404,7 @@ void tile_many(const AttentionTile& tile, int begin, int end) {
 }
 
 void tile(const AttentionTile& tile) {
-    if (tile.rows <= kRowsFew) return tile_few(tile);
+    if (tile.f16 && tile.rows <= kRowsFew) return tile_few(tile);
     for (int begin = 0; begin < tile.rows; begin += kRowsMany) {
         tile_many(tile, begin, min(begin + kRowsMany, tile.rows));
     }
