@@ -329,6 +329,7 @@ constexpr std::array kEntries = {
     Entry{"llama3", kLlama, true},
     Entry{"llama4", kGpt4o},
     Entry{"megrez", kQwen2},
+    Entry{"mpt", gpt2},
     Entry{"pixtral", kLlama, true},
     Entry{"qwen2", kQwen2},
     Entry{"qwen35", kQwen35},

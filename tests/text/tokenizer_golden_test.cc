@@ -2,6 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -72,6 +76,46 @@ TEST(SmolLm2Tokenizer, MatchesTheReferenceTokenizerOnManyLines) {
         }
     }
     EXPECT_GE(compared, 800u);
+}
+
+// Other families over their own vocabularies: TAPROOT_VOCABS names a folder of ggml-vocab-NAME.gguf
+// with NAME.gguf.inp and .out beside each, as in the sdist of llama-cpp-python
+// (vendor/llama.cpp/models). Not part of the repository; skipped without it.
+TEST(RealVocabularies, MatchTheIdsThatComeWithThem) {
+    const char* folder = std::getenv("TAPROOT_VOCABS");
+    if (folder == nullptr) GTEST_SKIP() << "needs TAPROOT_VOCABS (see the comment)";
+    constexpr std::string_view kSeparator = "\n__ggml_vocab_test__\n";
+    int vocabularies = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+        if (entry.path().extension() != ".gguf") continue;
+        const std::string inputs = testing::read_file(entry.path().string() + ".inp");
+        std::istringstream expected(testing::read_file(entry.path().string() + ".out"));
+        const TextModel model = testing::read_gguf_text_model(entry.path());
+        if (inputs.empty() || model.model != "gpt2") continue;
+        auto tokenizer = Tokenizer::build(model);
+        if (!tokenizer) {
+            std::printf("skipped %s: %s\n", entry.path().filename().c_str(),
+                        tokenizer.error().describe().substr(0, 90).c_str());
+            EXPECT_EQ(tokenizer.error().code, ErrorCode::kUnsupported) << entry.path();
+            continue;
+        }
+        Tokenizer::Scratch scratch;
+        std::string line;
+        for (std::size_t begin = 0; begin < inputs.size() && std::getline(expected, line);) {
+            const std::size_t end = std::min(inputs.find(kSeparator, begin), inputs.size());
+            const std::string text = inputs.substr(begin, end - begin);
+            begin = end + kSeparator.size();
+            std::istringstream numbers(line);
+            const Ids want{std::istream_iterator<TokenId>(numbers), {}};
+            Ids ids;
+            tokenizer->encode(text, false, &ids, scratch);
+            EXPECT_EQ(ids, want) << entry.path() << ": " << text;
+            EXPECT_EQ(detokenize(*tokenizer, ids), text);
+        }
+        std::printf("compared %s (%s)\n", entry.path().filename().c_str(), model.pre.c_str());
+        ++vocabularies;
+    }
+    EXPECT_GE(vocabularies, 1);
 }
 
 // Case B069.
