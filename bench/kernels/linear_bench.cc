@@ -4,6 +4,7 @@
 // works or spins throughout) in its fastest round.
 //   linear_bench --benchmark_filter=Model
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <ctime>
@@ -11,12 +12,13 @@
 #include <vector>
 
 #include "base/random.h"
-#include "bench/kernels/roofs.h"
 #include "kernels/cpu_features.h"
 #include "kernels/dispatch.h"
 #include "kernels/linear.h"
 #include "kernels/ops.h"
 #include "kernels/panel_layout.h"
+#include "kernels/roof_ops.h"
+#include "kernels/roofs.h"
 
 namespace taproot {
 namespace {
@@ -57,6 +59,12 @@ PanelMatrix random_matrix(DType type, int columns, int rows, ForkJoin& pool) {
     }
     PanelMatrix::Source source{raw.data(), rows};
     return PanelMatrix::pack(type, columns, {&source, 1}, pool).value();
+}
+
+auto read_op() {
+    return cpu_features().avx512 ? avx512::roof_ops().read
+           : cpu_features().avx2 ? avx2::roof_ops().read
+                                 : ref::roof_ops().read;
 }
 
 struct Activations {
@@ -105,13 +113,13 @@ public:
     // The same bytes, only read: what decoding one row could at best reach now.
     void read(ForkJoin& pool) const {
         auto task = [&](int thread) {
-            int sink = 0;
+            float sink = 0.0f;
             for (std::size_t i = 0; i <= matrices_.size(); ++i) {
                 const PanelMatrix& w = i < matrices_.size() ? matrices_[i] : head_;
                 Range range = split_range(w.panels(), pool.threads(), thread);
                 std::size_t bytes =
                     static_cast<std::size_t>(range.end - range.begin) * w.panel_bytes();
-                bench::read_stream(w.panel(range.begin), bytes / 1024 * 1024, &sink);
+                sink += read_op()(w.panel(range.begin), bytes / 1024 * 1024);
             }
             benchmark::DoNotOptimize(sink);
         };
@@ -179,45 +187,6 @@ void quantize(benchmark::State& state, Isa isa) {
     report(state, seconds, 4.0 * x.rows * x.columns, x.rows * x.columns);
 }
 
-void roof_read(benchmark::State& state) {
-    ForkJoin pool(static_cast<int>(state.range(0)));
-    std::size_t part = std::size_t{96} << 20;
-    std::vector<AlignedBuffer> parts;
-    for (int t = 0; t < pool.threads(); ++t) {
-        parts.emplace_back(part / static_cast<std::size_t>(pool.threads()) / 1024 * 1024);
-        std::fill_n(parts.back().as<char>(), parts.back().bytes(), char{1});
-    }
-    double bytes = static_cast<double>(parts[0].bytes()) * pool.threads();
-    double seconds = fastest_seconds(state, [&] {
-        auto task = [&](int thread) {
-            const AlignedBuffer& mine = parts[static_cast<std::size_t>(thread)];
-            int sink = 0;
-            bench::read_stream(mine.data(), mine.bytes(), &sink);
-            benchmark::DoNotOptimize(sink);
-        };
-        pool.run(task);
-    });
-    report(state, seconds, bytes, 0.0);
-}
-
-void roof_compute(benchmark::State& state, bool vnni) {
-    ForkJoin pool(static_cast<int>(state.range(0)));
-    double operations = 0.0;
-    double seconds = fastest_seconds(state, [&] {
-        auto task = [&](int thread) {
-            int sink = 1;
-            float float_sink = 1.0f;
-            std::int64_t done =
-                vnni ? bench::run_vnni(200000, &sink) : bench::run_fma(200000, &float_sink);
-            benchmark::DoNotOptimize(sink);
-            benchmark::DoNotOptimize(float_sink);
-            if (thread == 0) operations = static_cast<double>(done) * pool.threads();
-        };
-        pool.run(task);
-    });
-    report(state, seconds, 0.0, operations);
-}
-
 void register_isa(Isa isa) {
     std::string suffix = "/" + std::string(to_string(isa));
     auto rows = [](benchmark::internal::Benchmark* b, std::vector<std::int64_t> counts) {
@@ -259,17 +228,14 @@ void register_isa(Isa isa) {
 
 int main(int argc, char** argv) {
     using namespace taproot;
-    if (cpu_features().avx512) {
-        for (int threads : {1, 2}) {
-            benchmark::RegisterBenchmark("Roof/vnni", roof_compute, true)
-                ->Arg(threads)
-                ->UseRealTime();
-            benchmark::RegisterBenchmark("Roof/fma", roof_compute, false)
-                ->Arg(threads)
-                ->UseRealTime();
-            benchmark::RegisterBenchmark("ModelRead", model_read)->Arg(threads)->UseRealTime();
-            benchmark::RegisterBenchmark("Roof/read", roof_read)->Arg(threads)->UseRealTime();
-        }
+    for (int threads : {1, 2}) {
+        Roofs roofs =
+            measure_roofs({.isa = available_isas().back(), .threads = threads, .seconds = 1.0})
+                .value();
+        fmt::print("{} threads at most: {:.0f} Gop/s int8, {:.0f} GFLOP/s, {:.1f} GB/s\n", threads,
+                   roofs.int8_ops_per_s * 1e-9, roofs.fp32_flop_per_s * 1e-9,
+                   roofs.read_bytes_per_s.back() * 1e-9);
+        benchmark::RegisterBenchmark("ModelRead", model_read)->Arg(threads)->UseRealTime();
     }
     for (Isa isa : available_isas()) {
         if (isa != Isa::kRef) register_isa(isa);

@@ -4,9 +4,9 @@
 // summed across lanes. Accumulators stay in registers: two panels by up to 6 rows of x, or one by
 // up to 12.
 //
-// Roof: 8 vpdpbusd per block of 32 columns, panel and row of x. The 3 float operations that apply
-// the scales (4 with an offset) run beside them where vpdpbusd has one port (Intel), and share its
-// two ports elsewhere (at most 67-73 % of its peak). One row of x is bound by reading the weights.
+// Roof: per block of 32 columns, panel and row of x, 8 vpdpbusd and 3 float operations that apply
+// the scales (4 with an offset). Both kinds share the two 512-bit ports, so 67-73 % of the vpdpbusd
+// peak is the most that can be reached. One row of x is bound by reading the weights.
 #include "kernels/avx512/linear_kernels.h"
 #include "kernels/avx512/quantized_weights.h"
 
