@@ -123,7 +123,7 @@ def start_fleet(folder, model, text=FLEET):
 @pytest.fixture(scope="session")
 def fleet(model, tmp_path_factory):
     server = start_fleet(tmp_path_factory.mktemp("fleet"), model)
-    wait_until(lambda: server.find(r"w0") and server.find(r"w1"), what="both workers")
+    wait_until(lambda: server.find("w0: ready") and server.find("w1: ready"), what="both workers")
     yield server
     assert server.stop() == 0
 

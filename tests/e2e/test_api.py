@@ -57,7 +57,8 @@ def test_a_repeated_prompt_is_reused_and_gives_the_same_answer(client):
     first = chat(client, messages)
     again = chat(client, messages)
     assert again.choices[0].message.content == first.choices[0].message.content
-    assert again.usage.prompt_tokens_details.cached_tokens == again.usage.prompt_tokens - 1
+    # Full blocks of 16 are kept; what a finished answer leaves in a part of one is not.
+    assert again.usage.prompt_tokens_details.cached_tokens >= again.usage.prompt_tokens - 16
 
 
 def test_headers_tell_worker_and_reuse(client, fleet):
