@@ -67,8 +67,10 @@ struct PrefixIndexStats {
 // underestimate), chosen by second chance: those no lookup met since the hand passed last.
 //
 // Owner: the gateway's I/O thread. Errors: values of ApplyResult; never throws.
-// Costs: lookup about 20-40 ns per block while the table is in cache; apply about 50 ns per event;
-// drop_worker, apply_snapshot and KvCleared scan the table once, about 5 ns per block.
+// Costs (bench/radix_cache, 2.1 GHz Zen 5): lookup 13 ns per block, 70-110 ns where a million
+// blocks lie in no cache; apply 30 ns per event; reserve and release 25 ns per block of the chain;
+// route_cost adds 0.6 us for two workers. drop_worker, apply_snapshot and KvCleared scan the table
+// once and cost 3 ns per block known plus about 100 ns per block of that worker.
 class PrefixIndex {
 public:
     PrefixIndex(const Clock& clock, PrefixIndexOptions options = {});
@@ -161,6 +163,10 @@ private:
     };
 
     [[nodiscard]] std::size_t slot_of(BlockHash hash) const;
+    void prefetch_slot(BlockHash hash) const { __builtin_prefetch(&table_[slot_of(hash)]); }
+    void prefetch_entry(BlockHash hash) const {
+        if (const std::uint32_t at = table_[slot_of(hash)]) __builtin_prefetch(&entries_[at - 1]);
+    }
     [[nodiscard]] std::uint32_t find(BlockHash hash) const;  // entry index or kNoEntry
     std::uint32_t find_or_add(BlockHash hash);
     void make_room();
