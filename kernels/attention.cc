@@ -79,6 +79,16 @@ struct Call {
         }
     }
 
+    void find_first_pages(const AttentionItem& item, TilePages* pages) const {
+        const bool whole = item.kind == AttentionItem::Kind::kWhole;
+        const int index =
+            whole ? item.sequence
+                  : plan.members()[static_cast<std::size_t>(item.member_begin)].sequence;
+        AttentionSequence s = sequences[static_cast<std::size_t>(index)];
+        if (whole) s.count = item.token_end;
+        find_pages(s, item.kv_head, whole ? 0 : item.tile_begin, pages);
+    }
+
     // Query rows of tokens [begin, end), all heads of the kv head, times the softmax factor.
     float* gather_queries(const AttentionSequence& s, int kv_head, int begin, int end,
                           float* to) const {
@@ -165,7 +175,9 @@ AttentionTile tile_of(const Call& call, const TilePages& pages, const TilePages&
             .scratch = memory.tile};
 }
 
-void run_whole(const Call& call, const AttentionItem& item, const ItemMemory& memory) {
+// `after`: the pages that this thread reads after the item, to be fetched early.
+void run_whole(const Call& call, const AttentionItem& item, const ItemMemory& memory,
+               const TilePages& after) {
     const AttentionSequence& s = call.sequences[static_cast<std::size_t>(item.sequence)];
     const int rows = (item.token_end - item.token_begin) * call.group;
     // The tokens this item sees; pages beyond need no look-up.
@@ -179,8 +191,11 @@ void run_whole(const Call& call, const AttentionItem& item, const ItemMemory& me
     call.find_pages(seen, item.kv_head, 0, &next);
     for (int tile = 0; tile < tiles; ++tile) {
         pages = next;
-        next.groups = 0;
-        if (tile + 1 < tiles) call.find_pages(seen, item.kv_head, tile + 1, &next);
+        if (tile + 1 < tiles) {
+            call.find_pages(seen, item.kv_head, tile + 1, &next);
+        } else {
+            next = after;
+        }
         call.fill_limits(s, item.token_begin, item.token_end, tile, memory.limits);
         const AttentionState& to = tile == 0 ? memory.state : memory.next;
         call.ops.tile(tile_of(call, pages, next, rows, memory, to));
@@ -195,7 +210,7 @@ void run_whole(const Call& call, const AttentionItem& item, const ItemMemory& me
 void merge_member(const Call& call, const AttentionMember& member, int kv_head) {
     const AttentionSequence& s = call.sequences[static_cast<std::size_t>(member.sequence)];
     const AttentionState state = call.slot(member, kv_head, 0);
-    for (int tile = 1; tile < member.tiles; ++tile) {
+    for (int tile = member.merged_tiles; tile < member.tiles; ++tile) {
         const int first = first_seeing_row(s, 0, tile, call.group);
         call.ops.merge(member.rows - first, call.dims(), skip_rows(state, first, call.dims()),
                        skip_rows(call.slot(member, kv_head, tile), first, call.dims()));
@@ -203,62 +218,129 @@ void merge_member(const Call& call, const AttentionMember& member, int kv_head) 
     call.finish_rows(s, kv_head, 0, s.count, state);
 }
 
-// Rows of several sequences were computed together: each takes its part home.
-void scatter(const Call& call, const AttentionItem& item, int tile, const AttentionState& from) {
-    int row = 0;
-    for (int i = item.member_begin; i < item.member_end; ++i) {
-        const AttentionMember& m = call.plan.members()[static_cast<std::size_t>(i)];
-        const AttentionState to = call.slot(m, item.kv_head, tile);
-        std::copy_n(from.max + row, m.rows, to.max);
-        std::copy_n(from.sum + row, m.rows, to.sum);
-        std::copy_n(from.out + std::int64_t{row} * call.dims(), std::int64_t{m.rows} * call.dims(),
-                    to.out);
-        row += m.rows;
-    }
-}
-
-void run_partial(const Call& call, const AttentionItem& item, const ItemMemory& memory) {
-    auto member = [&](int i) -> const AttentionMember& {
-        return call.plan.members()[static_cast<std::size_t>(i)];
-    };
-    auto sequence = [&](int i) -> const AttentionSequence& {
-        return call.sequences[static_cast<std::size_t>(member(i).sequence)];
-    };
-    const bool alone = item.member_end - item.member_begin == 1;
-    float* q = memory.q;
-    int rows = 0;
-    for (int i = item.member_begin; i < item.member_end; ++i) {
-        q = call.gather_queries(sequence(i), item.kv_head, 0, sequence(i).count, q);
-        rows += member(i).rows;
-    }
-
-    // Members that share a tile have the same full tile: any of them names its pages.
-    const AttentionSequence& any = sequence(item.member_begin);
-    TilePages pages;
-    TilePages next;
-    call.find_pages(any, item.kv_head, item.tile_begin, &next);
-    for (int tile = item.tile_begin; tile < item.tile_end; ++tile) {
-        pages = next;
-        next.groups = 0;
-        if (tile + 1 < item.tile_end) call.find_pages(any, item.kv_head, tile + 1, &next);
-        int* limits = memory.limits;
-        for (int i = item.member_begin; i < item.member_end; ++i) {
-            limits = call.fill_limits(sequence(i), 0, sequence(i).count, tile, limits);
+// One kPartial item at work.
+class PartialItem {
+public:
+    PartialItem(const Call& call, const AttentionItem& item, const ItemMemory& memory)
+        : call_(call),
+          item_(item),
+          memory_(memory),
+          members_(call.plan.members().subspan(
+              static_cast<std::size_t>(item.member_begin),
+              static_cast<std::size_t>(item.member_end - item.member_begin))) {
+        float* q = memory.q;
+        for (const AttentionMember& m : members_) {
+            q = call.gather_queries(sequence(m), item.kv_head, 0, sequence(m).count, q);
+            rows_ += m.rows;
         }
-        const AttentionState to =
-            alone ? call.slot(member(item.member_begin), item.kv_head, tile) : memory.next;
-        call.ops.tile(tile_of(call, pages, next, rows, memory, to));
-        if (!alone) scatter(call, item, tile, to);
     }
 
-    const int done = item.tile_end - item.tile_begin;
-    const int kv_heads = call.kv.geometry.kv_heads;
-    for (int i = item.member_begin; i < item.member_end; ++i) {
-        std::atomic_ref left(
-            call.tiles_left[static_cast<std::size_t>(i * kv_heads + item.kv_head)]);
-        if (left.fetch_sub(done, std::memory_order_acq_rel) == done) {
-            merge_member(call, member(i), item.kv_head);
+    void run(const TilePages& after) {
+        // Members that share a tile have the same full tile: any of them names its pages.
+        const AttentionSequence& any = sequence(members_.front());
+        TilePages pages;
+        TilePages next;
+        call_.find_pages(any, item_.kv_head, item_.tile_begin, &next);
+        for (int tile = item_.tile_begin; tile < item_.tile_end; ++tile) {
+            pages = next;
+            if (tile + 1 < item_.tile_end) {
+                call_.find_pages(any, item_.kv_head, tile + 1, &next);
+            } else {
+                next = after;
+            }
+            run_tile(tile, pages, next);
         }
+        if (item_.tile_begin == 0 && !alone()) scatter(0, memory_.state);
+        hand_in();
+    }
+
+private:
+    [[nodiscard]] const AttentionSequence& sequence(const AttentionMember& m) const {
+        return call_.sequences[static_cast<std::size_t>(m.sequence)];
+    }
+    [[nodiscard]] bool alone() const { return members_.size() == 1; }
+    // Where results of `tile` belong, when nobody else is in the item.
+    [[nodiscard]] AttentionState own_slot(int tile) const {
+        return call_.slot(members_.front(), item_.kv_head, tile);
+    }
+
+    void run_tile(int tile, const TilePages& pages, const TilePages& next) {
+        int* limits = memory_.limits;
+        for (const AttentionMember& m : members_) {
+            limits = call_.fill_limits(sequence(m), 0, sequence(m).count, tile, limits);
+        }
+        auto run = [&](const AttentionState& to) {
+            call_.ops.tile(tile_of(call_, pages, next, rows_, memory_, to));
+        };
+        if (item_.tile_begin > 0) {
+            const AttentionState& to = alone() ? own_slot(tile) : memory_.next;
+            run(to);
+            if (!alone()) scatter(tile, to);
+            return;
+        }
+        const AttentionState state = alone() ? own_slot(0) : memory_.state;
+        if (tile == 0) return run(state);
+        run(memory_.next);
+        // Only a sequence on its own can have rows that do not see a tile of the range.
+        const int first =
+            alone() ? first_seeing_row(sequence(members_[0]), 0, tile, call_.group) : 0;
+        call_.ops.merge(rows_ - first, call_.dims(), skip_rows(state, first, call_.dims()),
+                        skip_rows(memory_.next, first, call_.dims()));
+    }
+
+    // Rows of several sequences were computed together: each takes its part home.
+    void scatter(int tile, const AttentionState& from) {
+        const std::int64_t dims = call_.dims();
+        std::int64_t row = 0;
+        for (const AttentionMember& m : members_) {
+            const AttentionState to = call_.slot(m, item_.kv_head, tile);
+            std::copy_n(from.max + row, m.rows, to.max);
+            std::copy_n(from.sum + row, m.rows, to.sum);
+            std::copy_n(from.out + row * dims, m.rows * dims, to.out);
+            row += m.rows;
+        }
+    }
+
+    // Counts the tiles down; who completes a sequence finishes it.
+    void hand_in() {
+        const int done = item_.tile_end - item_.tile_begin;
+        const int kv_heads = call_.kv.geometry.kv_heads;
+        for (std::size_t i = 0; i < members_.size(); ++i) {
+            const int index = (item_.member_begin + static_cast<int>(i)) * kv_heads + item_.kv_head;
+            std::atomic_ref left(call_.tiles_left[static_cast<std::size_t>(index)]);
+            if (left.fetch_sub(done, std::memory_order_acq_rel) == done) {
+                merge_member(call_, members_[i], item_.kv_head);
+            }
+        }
+    }
+
+    const Call& call_;
+    const AttentionItem& item_;
+    const ItemMemory& memory_;
+    std::span<const AttentionMember> members_;
+    int rows_ = 0;
+};
+
+// Takes items until none is left. Each thread claims its next item before it runs the current one,
+// so that it can fetch that one's first pages early.
+void run_items(const Call& call, std::atomic<int>& next_item) {
+    thread_local Scratch scratch;
+    const ItemMemory memory(scratch, call.plan.rows_max(), call.dims());
+    const std::span<const AttentionItem> items = call.plan.items();
+    auto claim = [&]() -> const AttentionItem* {
+        const auto i = static_cast<std::size_t>(next_item.fetch_add(1, std::memory_order_relaxed));
+        return i < items.size() ? &items[i] : nullptr;
+    };
+    for (const AttentionItem* item = claim(); item != nullptr;) {
+        const AttentionItem* following = claim();
+        TilePages after;
+        if (following != nullptr) call.find_first_pages(*following, &after);
+        if (item->kind == AttentionItem::Kind::kWhole) {
+            run_whole(call, *item, memory, after);
+        } else {
+            PartialItem(call, *item, memory).run(after);
+        }
+        item = following;
     }
 }
 
@@ -364,18 +446,7 @@ void attention(KernelContext& context, const KvView& kv, int layer, int q_heads,
                        .partials = partials.reserve(plan.partial_floats()),
                        .tiles_left = tiles_left};
     std::atomic<int> next_item{0};
-    const int items = static_cast<int>(plan.items().size());
-    auto work = [&](int) {
-        thread_local Scratch scratch;
-        const ItemMemory memory(scratch, call.plan.rows_max(), call.dims());
-        for (;;) {
-            const int i = next_item.fetch_add(1, std::memory_order_relaxed);
-            if (i >= items) return;
-            const AttentionItem& item = call.plan.items()[static_cast<std::size_t>(i)];
-            item.kind == AttentionItem::Kind::kWhole ? run_whole(call, item, memory)
-                                                     : run_partial(call, item, memory);
-        }
-    };
+    auto work = [&](int) { run_items(call, next_item); };
     if (plan.cost() < kForkWorthCost) {
         work(0);
     } else {

@@ -47,9 +47,12 @@ void AttentionPlan::build(const KvGeometry& geometry, int q_heads, int threads,
         cost_ += 2 * seen * geometry.head_dim * q_heads;
     }
     for (const AttentionMember& m : members_) member_tiles += m.tiles;
-    // About eight items for each thread, so that the last one to finish is not far behind.
+    // Many items for each thread, so that the last one to finish is not far behind. One thread has
+    // nobody to wait for.
     tiles_per_item_ = static_cast<int>(std::clamp<std::int64_t>(
-        member_tiles * geometry.kv_heads / (std::int64_t{8} * threads), 1, kTilesPerItemMax));
+        threads == 1 ? kTilesPerItemMax
+                     : member_tiles * geometry.kv_heads / (std::int64_t{12} * threads),
+        1, kTilesPerItemMax));
 
     add_whole(sequences);
     sort_members(sequences);
@@ -79,6 +82,7 @@ void AttentionPlan::choose_members(std::span<const AttentionSequence> sequences)
                             .rows = rows,
                             .tiles = tiles,
                             .shared_tiles = 0,
+                            .merged_tiles = 0,
                             .offset = partial_floats_,
                             .slot_floats = slot});
         partial_floats_ += floats;
@@ -149,7 +153,9 @@ void AttentionPlan::add_tiles(int begin, int end, int tile_begin, int tile_end) 
         int rows = 0;
         while (to < end &&
                (to == from || rows + members_[static_cast<std::size_t>(to)].rows <= rows_max_)) {
-            rows += members_[static_cast<std::size_t>(to)].rows;
+            AttentionMember& member = members_[static_cast<std::size_t>(to)];
+            if (tile_begin == 0) member.merged_tiles = std::min(tiles_per_item_, tile_end);
+            rows += member.rows;
             ++to;
         }
         for (int head = 0; head < geometry_.kv_heads; ++head) {

@@ -14,10 +14,10 @@ namespace taproot {
 //
 //   kWhole    rows of one sequence that walk over all their tiles and keep a running result: long
 //             prefill, where per-tile results would be too much memory.
-//   kPartial  a few rows of one or several sequences against a range of tiles, each tile's result
-//             kept; whoever completes the last tile of a sequence and kv head merges them. Spreads
-//             one long sequence over all threads, and reads a prefix that several sequences share
-//             once for all of them.
+//   kPartial  a few rows of one or several sequences against a range of tiles. The range that
+//             begins at tile 0 leaves its merge, the others each tile's result; whoever completes
+//             the last tile of a sequence and kv head merges them. Spreads one long sequence over
+//             all threads, and reads a prefix that several sequences share once for all of them.
 struct AttentionItem {
     enum class Kind : std::uint8_t { kWhole, kPartial } kind;
     int kv_head;
@@ -37,6 +37,7 @@ struct AttentionMember {
     int rows;  // count * query heads per kv head
     int tiles;
     int shared_tiles;  // leading tiles whose blocks equal those of the member before
+    int merged_tiles;  // leading tiles that one item covers: it leaves their merge in slot 0
     std::int64_t offset;
     std::int64_t slot_floats;
 };

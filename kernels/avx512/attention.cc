@@ -346,11 +346,28 @@ using ValuesMany = void (*)(const float*, int, const float*, int, bool, float*);
 constexpr ValuesMany kValuesMany[kRows] = {values_many<1>, values_many<2>, values_many<3>,
                                            values_many<4>, values_many<5>, values_many<6>};
 
+// Planes that are converted next. Their lines are fetched in equal parts while rows are computed.
+struct Upcoming {
+    const std::byte* const* planes;
+    int count;
+    long bytes;  // of each plane
+
+    void fetch_part(int part, int parts) const {
+        if (count <= 0) return;
+        const int lines = static_cast<int>(bytes / 64);
+        const int stop = (part + 1) * lines / parts;
+        for (int line = part * lines / parts; line < stop; ++line) {
+            for (int i = 0; i < count; ++i) prefetch(planes[i] + line * 64L);
+        }
+    }
+};
+
 // Rows [begin, end) against four groups of keys.
 void quad_scores(const AttentionTile& tile, int begin, int end, int quad, const float* keys,
-                 float* s) {
+                 float* s, const Upcoming& upcoming) {
     const int dims = tile.head_dim;
     for (int first = begin; first < end; first += kRows) {
+        upcoming.fetch_part((first - begin) / kRows, (end - begin + kRows - 1) / kRows);
         const RowBlock block = block_at(tile, first, end);
         const int groups = min((block.highest + 15) / 16 - quad * 4, 4);
         if (groups <= 0) continue;
@@ -362,10 +379,11 @@ void quad_scores(const AttentionTile& tile, int begin, int end, int quad, const 
 // Rows [begin, end) against 64 tokens of values: those that all rows of a block see, then what
 // each sees beyond.
 void quad_values(const AttentionTile& tile, int begin, int end, int quad, const float* values,
-                 const float* weights) {
+                 const float* weights, const Upcoming& upcoming) {
     const int dims = tile.head_dim;
     const int start = quad * kQuadTokens;
     for (int first = begin; first < end; first += kRows) {
+        upcoming.fetch_part((first - begin) / kRows, (end - begin + kRows - 1) / kRows);
         const RowBlock block = block_at(tile, first, end);
         const int common = max(0, min(block.lowest - start, kQuadTokens));
         const float* p = weights + (first - begin) * kTileTokens + start;
@@ -388,18 +406,25 @@ void tile_many(const AttentionTile& tile, int begin, int end) {
     const int groups = (highest + 15) / 16;
     float* s = tile.scratch;
     float* quad_floats = s + kRowsMany * kTileTokens;
+    const long plane_bytes = 16L * tile.head_dim * (tile.f16 ? 2 : 4);
+    const bool two = groups > 4;
     for (int quad = 0; quad * 4 < groups; ++quad) {
         const int count = min(groups - quad * 4, 4);
         tile.f16 ? convert_keys<true>(tile.k + quad * 4, count, tile.head_dim, quad_floats)
                  : convert_keys<false>(tile.k + quad * 4, count, tile.head_dim, quad_floats);
-        quad_scores(tile, begin, end, quad, quad_floats, s);
+        const Upcoming upcoming = quad == 0 && two ? Upcoming{tile.k + 4, groups - 4, plane_bytes}
+                                                   : Upcoming{tile.v, min(groups, 4), plane_bytes};
+        quad_scores(tile, begin, end, quad, quad_floats, s, upcoming);
     }
     softmax_rows(tile, begin, end, s);
     for (int quad = 0; quad * 4 < groups; ++quad) {
         const int count = min(groups - quad * 4, 4);
         tile.f16 ? convert_values<true>(tile.v + quad * 4, count, tile.head_dim, quad_floats)
                  : convert_values<false>(tile.v + quad * 4, count, tile.head_dim, quad_floats);
-        quad_values(tile, begin, end, quad, quad_floats, s);
+        const Upcoming upcoming =
+            quad == 0 && two ? Upcoming{tile.v + 4, groups - 4, plane_bytes}
+                             : Upcoming{tile.next_k, min(tile.next_groups, 4), plane_bytes};
+        quad_values(tile, begin, end, quad, quad_floats, s, upcoming);
     }
 }
 
