@@ -54,7 +54,8 @@ Awaitable<void> WorkerClient::run(std::shared_ptr<WorkerClient> self) {
         }
         if (self->events_ == nullptr) co_return;
         self->timer_.expires_after(self->backoff_);
-        self->backoff_ = std::min(self->backoff_ * 2, self->options_.reconnect_max);
+        self->backoff_ =
+            std::max(kReconnectMin, std::min(self->backoff_ * 2, self->options_.reconnect_max));
         co_await self->timer_.async_wait(use_result);
     }
 }

@@ -16,8 +16,8 @@
 #include <functional>
 #include <thread>
 
-#include "tests/support/loop.h"
 #include "tests/link/random_messages.h"
+#include "tests/support/loop.h"
 
 namespace taproot::link {
 namespace {
@@ -361,6 +361,23 @@ TEST_P(LinkPair, ADyingPeerIsNoticedAtOnce) {
     raw.stream().next_layer().close();
     ASSERT_TRUE(run_until(io_, [&] { return heard.closed.has_value(); }));
     EXPECT_EQ(heard.closed->code, ErrorCode::kUnavailable);
+}
+
+TEST_P(LinkPair, ClosingDoesNotWaitForAPeerThatNeverAnswers) {
+    LinkOptions options;
+    options.close_timeout = std::chrono::milliseconds(30);
+    listen(options);
+    RawPeer raw(io_, *address_);
+    ASSERT_FALSE(raw.shake_hands(io_));
+    ASSERT_TRUE(run_until(io_, [this] { return !accepted_.empty(); }));
+    start(*accepted_[0], at_worker_);
+    // More than the kernel takes: neither the data nor the goodbye can be written.
+    for (int i = 0; i < 50; ++i)
+        ASSERT_TRUE(accepted_[0]->send(ToGateway(TextBundle{1, std::string(1'000'000, 'x')})));
+    accepted_[0]->close("leaving");
+    ASSERT_TRUE(run_until(io_, [&] { return at_worker_.closed.has_value(); }));
+    EXPECT_EQ(at_worker_.closed->code, ErrorCode::kCancelled);
+    EXPECT_EQ(at_worker_.closed->message, "leaving");
 }
 
 TEST_P(LinkPair, DialsAgainAfterTheListenerCameBack) {
