@@ -24,8 +24,8 @@ class BlockRef;
 //
 //  free    nobody reads or writes it; in the free list
 //  active  private to the holders of its handles (BlockRef): a sequence fills it
-//  cached  full and in the prefix tree, never written again; sequences read it while they pin their
-//          path in the tree, which evicts only unpinned blocks
+//  cached  kept by the prefix cache (full in its tree, or a tail), never written again; sequences
+//          read it while they pin their path in the tree, which evicts only unpinned blocks
 // A fourth state (moving, for copies to other tiers) is reserved: it sits between cached and free.
 //
 // Owner: the engine thread. Every move is O(1); an illegal one is our bug (TAPROOT_ASSERT).

@@ -27,51 +27,88 @@ PrefixCache::~PrefixCache() {
     clear();
 }
 
+std::size_t PrefixCache::Found::tokens() const {
+    std::size_t partial = match.partial ? match.partial->tokens : 0;
+    return full_tokens + std::max(partial, tail_tokens);
+}
+
+PrefixCache::Found PrefixCache::look_up(std::span<const BlockId> shared, std::uint64_t salt,
+                                        std::span<const TokenId> tokens) const {
+    Found found;
+    std::size_t skip = shared.size() * block_tokens();
+    std::span<const TokenId> rest = tokens.subspan(skip);
+    found.match = shared.empty() ? tree_.match(salt, rest) : tree_.match_after(shared.back(), rest);
+    std::size_t full = found.match.blocks.size() * block_tokens();
+    if (!found.match.blocks.empty())
+        found.anchor = found.match.blocks.back();
+    else if (!shared.empty())
+        found.anchor = shared.back();
+    found.full_tokens = skip + full;
+    found.tail_tokens = tails_.match_tokens(found.anchor, salt, rest.subspan(full));
+    return found;
+}
+
 CacheProbe PrefixCache::probe(std::uint64_t salt, std::span<const TokenId> tokens) const {
-    RadixMatch match = tree_.match(salt, tokens);
+    Found found = look_up({}, salt, tokens);
+    const std::vector<BlockId>& blocks = found.match.blocks;
     // Pins never grow with depth, so the unpinned blocks are a tail of the path.
-    auto unpinned =
-        std::partition_point(match.blocks.begin(), match.blocks.end(),
-                             [this](BlockId block) { return tree_.pins_of(block) > 0; });
-    return {match.tokens, match.blocks.size(),
-            static_cast<std::size_t>(match.blocks.end() - unpinned)};
+    auto unpinned = std::partition_point(
+        blocks.begin(), blocks.end(), [this](BlockId block) { return tree_.pins_of(block) > 0; });
+    return {found.tokens(), blocks.size(), static_cast<std::size_t>(blocks.end() - unpinned)};
 }
 
 CacheHit PrefixCache::extend(BlockTable& table, std::uint64_t salt, std::span<const TokenId> tokens,
                              std::size_t computed) {
     std::size_t shared = table.shared();
-    std::size_t skip = shared * block_tokens();
-    if (skip >= tokens.size()) return {computed, {}};
-    std::span<const TokenId> rest = tokens.subspan(skip);
-    RadixMatch match =
-        shared == 0 ? tree_.match(salt, rest) : tree_.match_after(table.ids()[shared - 1], rest);
-    if (skip + match.tokens <= computed) return {computed, {}};
+    if (shared * block_tokens() >= tokens.size()) return {computed, {}};
+    Found found = look_up(table.ids().first(shared), salt, tokens);
+    if (found.tokens() <= computed) return {computed, {}};
 
     // Giving back the own pages first makes sure that one is free for the partial block.
     table.drop_own();
     CacheHit hit;
-    if (!match.blocks.empty()) {
-        tree_.touch(match.blocks.back());
-        tree_.pin(match.blocks.back());
+    if (!found.match.blocks.empty()) {
+        tree_.touch(found.anchor);
+        tree_.pin(found.anchor);
         if (table.pinned_) tree_.unpin(table.ids_[shared - 1]);
         table.pinned_ = true;
-        table.ids_.insert(table.ids_.end(), match.blocks.begin(), match.blocks.end());
+        table.ids_.insert(table.ids_.end(), found.match.blocks.begin(), found.match.blocks.end());
     }
-    hit.tokens = table.shared() * block_tokens();
-    if (match.partial) {
-        tree_.pin(match.partial->block);  // until release_copy_source()
+    hit.tokens = found.full_tokens;
+    if (auto partial = hold_partial(found, salt, tokens)) {
         BlockRef page = allocate();
         if (page) {
-            tree_.touch(match.partial->block);
-            hit.copy = BlockCopy{match.partial->block, page.id()};
-            hit.tokens += match.partial->tokens;
+            hit.copy = BlockCopy{partial->block, page.id()};
+            hit.tokens += partial->tokens;
             table.append_own(std::move(page));
         } else {
-            tree_.unpin(match.partial->block);
+            release_copy_source({partial->block, kNoBlock});
         }
     }
     TAPROOT_ASSERT(hit.tokens >= computed);
     return hit;
+}
+
+// The page to copy, kept from eviction until release_copy_source().
+std::optional<PartialBlock> PrefixCache::hold_partial(const Found& found, std::uint64_t salt,
+                                                      std::span<const TokenId> tokens) {
+    std::size_t in_tree = found.match.partial ? found.match.partial->tokens : 0;
+    if (found.tail_tokens > in_tree) {
+        auto tail = tails_.find(found.anchor, salt, tokens.subspan(found.full_tokens));
+        tails_.hold(tail->block);
+        return tail;
+    }
+    if (!found.match.partial) return std::nullopt;
+    tree_.touch(found.match.partial->block);
+    tree_.pin(found.match.partial->block);
+    return found.match.partial;
+}
+
+void PrefixCache::release_copy_source(const BlockCopy& copy) {
+    if (tails_.contains(copy.from))
+        tails_.release(copy.from);
+    else
+        tree_.unpin(copy.from);
 }
 
 void PrefixCache::adopt(BlockTable& table, std::uint64_t salt, std::span<const TokenId> tokens,
@@ -83,6 +120,11 @@ void PrefixCache::adopt(BlockTable& table, std::uint64_t salt, std::span<const T
     std::span<const TokenId> fresh =
         tokens.subspan(shared * block_tokens(), count * block_tokens());
     std::span<const BlockId> pages = table.ids().subspan(shared, count);
+    if (tails_.size() > 0) {
+        BlockId anchor = shared == 0 ? kNoBlock : table.ids()[shared - 1];
+        tails_.drop_superseded(anchor, salt, fresh.first(block_tokens()), dropped_);
+        drop_pages();
+    }
     InsertResult result =
         shared == 0 ? tree_.insert(salt, fresh, pages, &residents_)
                     : tree_.insert_after(table.ids()[shared - 1], fresh, pages, &residents_);
@@ -105,6 +147,25 @@ void PrefixCache::adopt(BlockTable& table, std::uint64_t salt, std::span<const T
     table.own_.erase(table.own_.begin(), table.own_.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
+void PrefixCache::retire(BlockTable& table, std::uint64_t salt, std::span<const TokenId> tokens,
+                         std::size_t computed) {
+    std::size_t shared = table.shared();
+    std::size_t skip = shared * block_tokens();
+    bool has_tail = !table.own_.empty() && computed > skip && computed - skip < block_tokens();
+    if (has_tail) {
+        std::span<const TokenId> tail = tokens.subspan(skip, computed - skip);
+        if (look_up(table.ids().first(shared), salt, tokens.first(computed)).tokens() < computed) {
+            BlockId anchor = shared == 0 ? kNoBlock : table.ids()[shared - 1];
+            BlockId page = table.own_[0].id();
+            pool_.into_cache(std::move(table.own_[0]));
+            tails_.keep(anchor, salt, tail, page, dropped_);
+            drop_pages();
+            ++version_;
+        }
+    }
+    table.clear();
+}
+
 BlockTable PrefixCache::share(const BlockTable& table) {
     BlockTable copy(this);
     if (!table.pinned_) return copy;
@@ -116,11 +177,17 @@ BlockTable PrefixCache::share(const BlockTable& table) {
 }
 
 BlockRef PrefixCache::allocate() {
-    if (pool_.free_blocks() == 0) evict(1);
+    if (pool_.free_blocks() == 0) {
+        if (auto tail = tails_.drop_oldest())
+            pool_.evicted(*tail);
+        else
+            evict(1);
+    }
     return pool_.allocate();
 }
 
 void PrefixCache::clear() {
+    while (auto tail = tails_.drop_oldest()) pool_.evicted(*tail);
     evict(tree_.evictable_blocks());
 }
 
@@ -129,9 +196,16 @@ void PrefixCache::evict(std::size_t blocks) {
     tree_.evict(blocks, evicted_);
     for (const EvictedBlock& gone : evicted_) {
         pool_.evicted(gone.block);
+        if (tails_.size() > 0) tails_.drop_anchor(gone.block, dropped_);
         emit(KvRemoved{gone.hash, KvTier::kDevice});
     }
     evicted_total_ += evicted_.size();
+    drop_pages();
+}
+
+void PrefixCache::drop_pages() {
+    for (BlockId page : dropped_) pool_.evicted(page);
+    dropped_.clear();
 }
 
 void PrefixCache::emit(KvEvent event) {
@@ -155,10 +229,12 @@ std::vector<std::string> PrefixCache::check_integrity() const {
     std::vector<std::string> wrong = pool_.check_integrity();
     for (std::string& sentence : taproot::check_integrity(tree_))
         wrong.push_back(std::move(sentence));
+    for (std::string& sentence : tails_.check_integrity(tree_))
+        wrong.push_back(std::move(sentence));
     for (std::uint32_t i = 0; i < pool_.size(); ++i) {
         bool cached = pool_.state(BlockId{i}) == BlockPool::State::kCached;
-        if (cached != tree_.contains(BlockId{i}))
-            wrong.push_back(fmt::format("block {}: pool and tree disagree", i));
+        bool known = tree_.contains(BlockId{i}) || tails_.contains(BlockId{i});
+        if (cached != known) wrong.push_back(fmt::format("block {}: pool and cache disagree", i));
     }
     return wrong;
 }

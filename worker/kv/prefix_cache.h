@@ -13,6 +13,7 @@
 #include "worker/kv/block_pool.h"
 #include "worker/kv/block_ref.h"
 #include "worker/kv/block_table.h"
+#include "worker/kv/tail_store.h"
 
 namespace taproot {
 
@@ -40,13 +41,16 @@ struct CacheProbe {
 //  - adopt: blocks that a step has filled enter the tree; where an equal block is there already,
 //    the table switches to it and its own page goes back (equal tokens have equal bits, so a
 //    switch between steps changes nothing);
-//  - allocate: a free page, evicting the least recently used unpinned block when none is left,
-//    used-once blocks first.
+//  - retire: the last, partly filled page of a sequence that ends stays too (TailStore), so that
+//  the
+//    next turn of a chat computes only what is new;
+//  - allocate: a free page; when none is left, the oldest tail goes, then the least recently used
+//    unpinned block, used-once blocks first.
 // Every change of the tree is a numbered KV event of this epoch.
 //
 // Owner: the engine thread. Errors: none; running out of pages is an empty BlockRef.
-// Invariants: a block is in the tree exactly while the pool calls it cached; check_integrity()
-// proves this and everything the tree and the pool promise.
+// Invariants: a block is in the tree or a tail exactly while the pool calls it cached;
+// check_integrity() proves this and everything the tree, the tails and the pool promise.
 // Costs: match and adopt are linear in the new blocks of the sequence; allocate is O(1).
 class PrefixCache {
 public:
@@ -55,11 +59,7 @@ public:
     PrefixCache(const PrefixCache&) = delete;
     PrefixCache& operator=(const PrefixCache&) = delete;
 
-    // Tokens a match would give, without pinning or counting as a use.
-    [[nodiscard]] std::size_t match_tokens(std::uint64_t salt,
-                                           std::span<const TokenId> tokens) const {
-        return tree_.match_tokens(salt, tokens);
-    }
+    // What a match would bring, without pinning or counting as a use.
     [[nodiscard]] CacheProbe probe(std::uint64_t salt, std::span<const TokenId> tokens) const;
 
     // Extends `table`, whose first `computed` tokens of `tokens` are stored, by what the cache
@@ -70,11 +70,16 @@ public:
                     std::size_t computed);
 
     // The copy of a CacheHit has been made.
-    void release_copy_source(const BlockCopy& copy) { tree_.unpin(copy.from); }
+    void release_copy_source(const BlockCopy& copy);
 
     // Blocks [table.shared(), full_blocks) of `tokens` are computed: puts them into the tree.
     void adopt(BlockTable& table, std::uint64_t salt, std::span<const TokenId> tokens,
                std::size_t full_blocks);
+
+    // The sequence ends with `computed` of `tokens` stored: keeps its last, partial page, and
+    // clears the table.
+    void retire(BlockTable& table, std::uint64_t salt, std::span<const TokenId> tokens,
+                std::size_t computed);
 
     // A second table over the same shared blocks (the choices of one request). Own pages are not
     // shared: the caller copies the last, partial one.
@@ -85,9 +90,11 @@ public:
 
     // Pages that allocate() could give.
     [[nodiscard]] std::size_t available_blocks() const {
-        return pool_.free_blocks() + tree_.evictable_blocks();
+        return pool_.free_blocks() + tree_.evictable_blocks() + tails_.droppable();
     }
-    [[nodiscard]] std::size_t cached_blocks() const { return tree_.evictable_blocks(); }
+    [[nodiscard]] std::size_t cached_blocks() const {
+        return tree_.evictable_blocks() + tails_.size();
+    }
     [[nodiscard]] std::size_t active_blocks() const {
         return pool_.active_blocks() + tree_.pinned_blocks();
     }
@@ -114,19 +121,34 @@ public:
 private:
     friend class BlockTable;
 
+    // The longest match below the table's shared blocks: of the tree, then of the tails at its end.
+    struct Found {
+        RadixMatch match;
+        BlockId anchor = kNoBlock;    // the last full block of table and match
+        std::size_t full_tokens = 0;  // up to the anchor, from the start of the sequence
+        std::size_t tail_tokens = 0;  // that a tail would bring beyond
+        [[nodiscard]] std::size_t tokens() const;
+    };
+    [[nodiscard]] Found look_up(std::span<const BlockId> shared, std::uint64_t salt,
+                                std::span<const TokenId> tokens) const;
+    [[nodiscard]] std::optional<PartialBlock> hold_partial(const Found& found, std::uint64_t salt,
+                                                           std::span<const TokenId> tokens);
     void evict(std::size_t blocks);
+    void drop_pages();
     void emit(KvEvent event);
     void unpin(BlockId block) { tree_.unpin(block); }
 
     BlockPool& pool_;
     const std::uint64_t epoch_;
     RadixTree tree_;
+    TailStore tails_;
     std::vector<KvEvent> events_;
     std::uint64_t next_seq_ = 1;
     std::uint64_t evicted_total_ = 0;
     std::uint64_t version_ = 0;
     std::vector<EvictedBlock> evicted_;  // scratch
     std::vector<BlockId> residents_;     // scratch
+    std::vector<BlockId> dropped_;       // scratch: pages the tails gave up
 };
 
 }  // namespace taproot

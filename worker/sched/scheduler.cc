@@ -55,7 +55,7 @@ std::optional<link::Rejected> Scheduler::submit(ClientId client, link::Generate&
     lead->tokens = std::move(spec.prompt);
     request->spec = std::move(spec);
     std::size_t cached =
-        cache_.match_tokens(request->spec.salt, std::span(lead->tokens).first(match_limit(*lead)));
+        cache_.probe(request->spec.salt, std::span(lead->tokens).first(match_limit(*lead))).tokens;
     std::size_t uncached = lead->tokens.size() - cached;
 
     AdmitQuery query{static_cast<std::uint32_t>(uncached), request->spec.choices};
@@ -121,8 +121,14 @@ void Scheduler::finish(Sequence& sequence) {
 void Scheduler::release(Sequence& sequence) {
     if (sequence.running()) stop_running(sequence);
     if (sequence.queued()) dequeue(sequence);
-    sequence.table.clear();
+    give_back_pages(sequence);
     sequence.state = SequenceState::kFinished;
+}
+
+// What is computed stays in the cache, to the token.
+void Scheduler::give_back_pages(Sequence& sequence) {
+    cache_.retire(sequence.table, sequence.request->spec.salt, sequence.tokens, sequence.computed);
+    sequence.computed = 0;
 }
 
 void Scheduler::end_choice(Request& request, std::uint16_t choice) {
@@ -234,10 +240,11 @@ void Scheduler::stop_running(Sequence& sequence) {
 
 void Scheduler::preempt(Sequence& sequence) {
     stop_running(sequence);
-    sequence.table.clear();
-    sequence.computed = 0;
-    std::size_t cached = cache_.match_tokens(
-        sequence.request->spec.salt, std::span(sequence.tokens).first(match_limit(sequence)));
+    give_back_pages(sequence);
+    std::size_t cached = cache_
+                             .probe(sequence.request->spec.salt,
+                                    std::span(sequence.tokens).first(match_limit(sequence)))
+                             .tokens;
     sequence.state = SequenceState::kNew;
     set_estimate(sequence, sequence.tokens.size() - cached);
     enqueue(sequence, SequenceState::kPreempted);

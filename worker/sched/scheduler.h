@@ -139,6 +139,7 @@ private:
     void preempt(Sequence& sequence);
     void set_estimate(Sequence& sequence, std::size_t uncached);
     void release(Sequence& sequence);
+    void give_back_pages(Sequence& sequence);
     void end_choice(Request& request, std::uint16_t choice);
     void end_request(Request& request);
 

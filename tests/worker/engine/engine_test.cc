@@ -85,9 +85,7 @@ TEST(Engine, AWarmPromptReusesAllButItsLastTokenWithTheSameBits) {
         harness.run_all();
         harness.post(greedy(id + 1, prompt, 20));
         harness.run_all();
-        // The warm run finds prompt and answer of the cold one; a partial last block is not kept.
-        EXPECT_EQ(harness.result(id + 1).started->cached_tokens,
-                  std::min(length - 1, (length + 19) / 16 * 16));
+        EXPECT_EQ(harness.result(id + 1).started->cached_tokens, length - 1);
         EXPECT_EQ(harness.choice(id).tokens, harness.choice(id + 1).tokens);
         EXPECT_EQ(harness.choice(id).hashes, harness.choice(id + 1).hashes);
     }
@@ -104,6 +102,21 @@ TEST(Engine, AHitThatEndsInsideABlockCopiesIt) {
     EXPECT_EQ(harness.result(2).started->cached_tokens, 53u);
     EXPECT_EQ(harness.executor.copies(), 1u);
     EXPECT_EQ(harness.choice(2).hashes, run_alone(greedy(2, prompt, 8)).choices[0].hashes);
+}
+
+TEST(Engine, TheNextTurnOfAChatComputesOnlyWhatIsNew) {
+    EngineHarness harness;
+    std::vector<TokenId> context = random_prompt(77, 100);
+    for (std::uint64_t turn = 1; turn <= 6; ++turn) {
+        std::uint64_t before = harness.executor.computed_tokens();
+        std::size_t known = turn == 1 ? 0 : context.size() - 1;  // the last one was only drawn
+        for (TokenId token : random_prompt(turn, 13)) context.push_back(token);
+        harness.post(greedy(turn, context, 9));
+        harness.run_all();
+        EXPECT_EQ(harness.result(turn).started->cached_tokens, known);
+        EXPECT_EQ(harness.executor.computed_tokens() - before, context.size() - known + 8);
+        for (TokenId token : harness.choice(turn).tokens) context.push_back(token);
+    }
 }
 
 TEST(Engine, ChunkSizesNeverChangeTheBits) {
@@ -132,7 +145,7 @@ TEST(Engine, TwinsComputeASharedPrefixOnce) {
     EXPECT_LE(harness.executor.computed_tokens(), 320u + 8 * 10);
     std::uint64_t cached = 0;
     for (std::uint64_t id = 1; id <= 8; ++id) cached += harness.result(id).started->cached_tokens;
-    EXPECT_EQ(cached, 7u * 320);
+    EXPECT_GE(cached, 7u * 320);  // a little more where random tails agree
 }
 
 TEST(Engine, ATwinThatArrivesDuringThePrefillJoinsIt) {

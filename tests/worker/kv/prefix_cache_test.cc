@@ -37,6 +37,11 @@ bool compute(PrefixCache& cache, BlockTable& table, std::uint64_t salt,
     return true;
 }
 
+std::size_t cache_tokens(const PrefixCache& cache, std::uint64_t salt,
+                         const std::vector<TokenId>& tokens) {
+    return cache.probe(salt, tokens).tokens;
+}
+
 void expect_sound(const PrefixCache& cache) {
     std::vector<std::string> wrong = cache.check_integrity();
     EXPECT_TRUE(wrong.empty()) << wrong.front();
@@ -87,8 +92,8 @@ TEST(PrefixCache, SaltsShareNothing) {
     ASSERT_TRUE(compute(cache, first, 1, tokens));
     BlockTable second(&cache);
     EXPECT_EQ(cache.extend(second, 2, tokens, 0).tokens, 0u);
-    EXPECT_EQ(cache.match_tokens(2, tokens), 0u);
-    EXPECT_EQ(cache.match_tokens(1, tokens), 32u);
+    EXPECT_EQ(cache_tokens(cache, 2, tokens), 0u);
+    EXPECT_EQ(cache_tokens(cache, 1, tokens), 32u);
 }
 
 TEST(PrefixCache, ATwinSwitchesToTheBlocksOfTheFirst) {
@@ -119,7 +124,7 @@ TEST(PrefixCache, PinnedBlocksAreNeverEvicted) {
     EXPECT_EQ(cache.available_blocks(), 4u);
     EXPECT_TRUE(cache.allocate());
     EXPECT_EQ(cache.evicted_blocks_total(), 1u);
-    EXPECT_EQ(cache.match_tokens(0, iota_tokens(64)), 48u);  // the end of the chain went first
+    EXPECT_EQ(cache_tokens(cache, 0, iota_tokens(64)), 48u);  // the end of the chain went first
     expect_sound(cache);
 }
 
@@ -139,8 +144,8 @@ TEST(PrefixCache, BlocksUsedOnceGoBeforeBlocksUsedTwice) {
     }
     BlockRef a = cache.allocate();
     BlockRef b = cache.allocate();
-    EXPECT_EQ(cache.match_tokens(0, iota_tokens(32, 0)), 32u);
-    EXPECT_EQ(cache.match_tokens(0, iota_tokens(32, 100)), 0u);
+    EXPECT_EQ(cache_tokens(cache, 0, iota_tokens(32, 0)), 32u);
+    EXPECT_EQ(cache_tokens(cache, 0, iota_tokens(32, 100)), 0u);
 }
 
 TEST(PrefixCache, APartialHitWithoutRoomFallsBackToFullBlocks) {
@@ -171,6 +176,90 @@ TEST(PrefixCache, ExtendReplacesOwnPagesWhenTheCacheKnowsMore) {
     EXPECT_EQ(cache.extend(late, 0, std::span(tokens).first(63), 63).tokens, 63u);
     EXPECT_EQ(late.size(), 4u);
     expect_sound(cache);
+}
+
+TEST(PrefixCache, TheLastPartialPageOfAnEndedSequenceIsFoundAgain) {
+    BlockPool pool(20);
+    PrefixCache cache(pool, 1);
+    std::vector<TokenId> tokens = iota_tokens(39);
+    BlockTable first(&cache);
+    ASSERT_TRUE(compute(cache, first, 0, tokens));
+    BlockId page = first.ids()[2];
+    cache.retire(first, 0, tokens, 39);
+    EXPECT_EQ(first.size(), 0u);
+    EXPECT_EQ(cache.active_blocks(), 0u);
+    EXPECT_EQ(cache.cached_blocks(), 3u);
+    expect_sound(cache);
+
+    std::vector<TokenId> next = iota_tokens(60);
+    BlockTable second(&cache);
+    CacheHit hit = cache.extend(second, 0, next, 0);
+    EXPECT_EQ(hit.tokens, 39u);
+    ASSERT_TRUE(hit.copy);
+    EXPECT_EQ(hit.copy->from, page);
+    expect_sound(cache);
+    cache.release_copy_source(*hit.copy);
+    EXPECT_EQ(cache_tokens(cache, 5, next), 0u);  // not under another salt
+    // A full block that says the same makes the tail go.
+    ASSERT_TRUE(compute(cache, second, 0, next));
+    second.clear();
+    EXPECT_EQ(cache.cached_blocks(), 3u);
+    expect_sound(cache);
+}
+
+TEST(PrefixCache, AShortPromptIsATailOfItsSaltsRoot) {
+    BlockPool pool(20);
+    PrefixCache cache(pool, 1);
+    for (std::uint64_t salt : {1, 2}) {
+        BlockTable table(&cache);
+        table.append_own(cache.allocate());
+        cache.retire(table, salt, iota_tokens(5, static_cast<TokenId>(salt * 100)), 5);
+    }
+    EXPECT_EQ(cache_tokens(cache, 1, iota_tokens(9, 100)), 5u);
+    EXPECT_EQ(cache_tokens(cache, 2, iota_tokens(9, 100)), 0u);
+    EXPECT_EQ(cache_tokens(cache, 2, iota_tokens(9, 200)), 5u);
+    expect_sound(cache);
+}
+
+TEST(PrefixCache, TailsGoBeforeBlocksAndWithTheirAnchor) {
+    BlockPool pool(4);
+    PrefixCache cache(pool, 1);
+    std::vector<TokenId> tokens = iota_tokens(40);
+    {
+        BlockTable table(&cache);
+        ASSERT_TRUE(compute(cache, table, 0, tokens));
+        cache.retire(table, 0, tokens, 40);
+    }
+    BlockRef a = cache.allocate();
+    BlockRef b = cache.allocate();  // the tail's page
+    EXPECT_EQ(cache_tokens(cache, 0, tokens), 32u);
+    expect_sound(cache);
+    b.reset();
+    {
+        BlockTable table(&cache);
+        CacheHit hit = cache.extend(table, 0, tokens, 0);
+        table.append_own(cache.allocate());
+        cache.retire(table, 0, tokens, 40);
+        EXPECT_EQ(hit.tokens, 32u);
+    }
+    cache.clear();
+    EXPECT_EQ(cache_tokens(cache, 0, tokens), 0u);
+    EXPECT_EQ(pool.free_blocks(), 3u);
+    expect_sound(cache);
+}
+
+TEST(PrefixCache, AnAnchorKeepsOnlySoManyTails) {
+    BlockPool pool(40);
+    PrefixCache cache(pool, 1);
+    for (TokenId i = 0; i < 20; ++i) {
+        BlockTable table(&cache);
+        table.append_own(cache.allocate());
+        cache.retire(table, 0, iota_tokens(5, i * 100), 5);
+        expect_sound(cache);
+    }
+    EXPECT_EQ(cache.cached_blocks(), TailStore::kPerAnchor);
+    EXPECT_EQ(cache_tokens(cache, 0, iota_tokens(5, 0)), 0u);
+    EXPECT_EQ(cache_tokens(cache, 0, iota_tokens(5, 1900)), 5u);
 }
 
 TEST(PrefixCache, SharedTablesPinThePathSeparately) {
@@ -205,7 +294,7 @@ TEST(PrefixCache, EventsAreNumberedAndRebuildTheSnapshot) {
             CacheHit hit = cache.extend(table, 0, tokens, 0);
             if (hit.copy) cache.release_copy_source(*hit.copy);
             ASSERT_TRUE(compute(cache, table, 0, tokens));
-            ASSERT_EQ(cache.match_tokens(0, tokens), tokens.size());
+            ASSERT_EQ(cache_tokens(cache, 0, tokens), tokens.size());
         }
         if (random.chance(0.02)) cache.clear();
         std::vector<KvEvent> events = cache.take_events();
@@ -254,6 +343,8 @@ TEST(PrefixCache, TablesAlwaysHoldTheirOwnTokens) {
             live.push_back(std::move(one));
         } else if (what == 1 && !live.empty()) {
             std::swap(live[random.below(live.size())], live.back());
+            Live& one = live.back();
+            if (random.chance(0.8)) cache.retire(one.table, one.salt, one.tokens, one.computed);
             live.pop_back();
         } else if (!live.empty()) {
             Live& one = live[random.below(live.size())];
