@@ -14,7 +14,7 @@ using taproot::testing::TinyTextModel;
 class ChoiceStreamTest : public ::testing::Test {
 protected:
     ChoiceStreamTest() {
-        for (const char* text : {"one ", "tw", "o th", "re", "e four", "\n", "foo", "Obs", "erver"})
+        for (const char* text : {"one ", "tw", "o th", "re", "e four", "foo", "Obs", "erver"})
             tokens_[text] = add(text);
         end_ = tiny_.control("<|end|>");
         vocab_.emplace(*Vocab::build(tiny_.model()));

@@ -83,7 +83,6 @@ TEST_F(RenderTest, LongDeltasAreSplitAtCharacters) {  // B043
 TEST_F(RenderTest, LogprobsCarryTheBytesOfEachToken) {  // B027, B023
     spec_.sampling.logprobs = 1;
     ChoiceAnswer answer;
-    answer.all.text = "\xF0\x9F";
     answer.all.logprobs = {{0xF0, -0.5f, {{0xF0, -0.5f}}, 0},
                            {0x9F, -std::numeric_limits<float>::infinity(), {}, 0}};
     answer.finish = link::FinishReason::kStop;
