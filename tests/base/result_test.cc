@@ -19,7 +19,9 @@ Result<int> quarter(int n) {
     return second;
 }
 
-TEST(Result, TryPassesTheValueOn) { EXPECT_EQ(*quarter(8), 2); }
+TEST(Result, TryPassesTheValueOn) {
+    EXPECT_EQ(*quarter(8), 2);
+}
 
 TEST(Result, TryReturnsTheFirstErrorWithItsPlace) {
     Result<int> result = quarter(6);
