@@ -67,7 +67,7 @@ struct PrefixIndexStats {
 // underestimate), chosen by second chance: those no lookup met since the hand passed last.
 //
 // Owner: the gateway's I/O thread. Errors: values of ApplyResult; never throws.
-// Costs (bench/radix_cache, 2.1 GHz Zen 5): lookup 13 ns per block, 70-110 ns where a million
+// Costs (bench/radix_cache, 2.1 GHz Xeon): lookup 13 ns per block, 70-110 ns where a million
 // blocks lie in no cache; apply 30 ns per event; reserve and release 25 ns per block of the chain;
 // route_cost adds 0.6 us for two workers. drop_worker, apply_snapshot and KvCleared scan the table
 // once and cost 3 ns per block known plus about 100 ns per block of that worker.
