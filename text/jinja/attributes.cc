@@ -46,12 +46,22 @@ std::optional<Value> macro_attribute(const CallableData& macro, std::string_view
     for (const Parameter& parameter : signature.parameters) {
         names.push_back(Value::template_string(parameter.name));
     }
-    return Value::list(std::move(names));
+    return Value::list(std::move(names), SequenceKind::kTuple);
+}
+
+// Attributes that every Python object has and no template may touch.
+bool is_internal(std::string_view name) {
+    static constexpr std::string_view kInternal[] = {"__class__", "__dict__", "__doc__",
+                                                     "__init__",  "__repr__", "__str__",
+                                                     "__eq__",    "__hash__", "__module__"};
+    return name.starts_with("__") &&
+           std::find(std::begin(kInternal), std::end(kInternal), name) != std::end(kInternal);
 }
 
 // What Python's getattr finds: methods, attributes of loops, namespaces and macros.
 std::optional<Value> find_attribute(const Value& object, std::string_view name,
                                     bool strict_sandbox) {
+    if (is_internal(name)) return forbidden(object, name);
     if (object.is(Kind::kLoop)) return loop_attribute(object.loop(), name);
     if (object.is(Kind::kNamespace)) {
         const Value* value = object.namespace_data().find(name);

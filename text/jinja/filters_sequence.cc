@@ -91,6 +91,7 @@ const char* reversed_type(const Value& input) {
 
 Value reverse(Interpreter&, const Value& input, const CallArgs& args) {
     ArgReader("reverse", args).finish();
+    if (!is_iterable(input)) raise("FilterArgumentError", "argument must be iterable");
     std::vector<Value> items = collect(input);
     std::reverse(items.begin(), items.end());
     if (input.is_string()) {

@@ -135,6 +135,9 @@ Value indent(Interpreter&, const Value& input, const CallArgs& args) {
             Text(std::string(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)), ' '));
     }
     const bool indents_blank = blank != nullptr && is_truthy(*blank);
+    if (input.is_list() && input.list_data().kind == SequenceKind::kList) {
+        raise("AttributeError", "'list' object has no attribute 'splitlines'");
+    }
     Text source = string_argument("indent", input);
     source.append("\n", Origin::kTemplate);
     const std::vector<Text> lines = split_lines(source, false);

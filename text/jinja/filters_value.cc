@@ -181,7 +181,7 @@ Value round_filter(Interpreter&, const Value& input, const CallArgs& args) {
     if (method != "common" && method != "ceil" && method != "floor") {
         raise("FilterArgumentError", "method must be common, ceil or floor");
     }
-    if (input.is_undefined()) raise_undefined(input);
+
     if (!input.is_number()) {
         raise("TypeError",
               std::string("type ") + type_name(input) + " doesn't define __round__ method");

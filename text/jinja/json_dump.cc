@@ -8,6 +8,7 @@
 #include "text/jinja/print.h"
 #include "text/jinja/raise.h"
 #include "text/jinja/unicode.h"
+#include "text/jinja/work.h"
 
 namespace taproot::jinja {
 namespace {
@@ -24,6 +25,7 @@ public:
 private:
     void write(const Value& value, int depth) {
         if (depth > kMaxNesting) raise_limit("values are nested deeper than 200 levels");
+        spend_steps(1);
         switch (value.kind()) {
             case Kind::kNone:
                 out_ += "null";
@@ -122,11 +124,13 @@ private:
     void new_line(int depth) {
         if (!format_.indent) return;
         out_ += '\n';
+        spend_bytes(format_.indent->size() * static_cast<std::size_t>(depth));
         for (int i = 0; i < depth; ++i) out_ += *format_.indent;
     }
 
     void write_string(const Text& text) {
         user_ |= text.has_user_bytes();
+        spend_bytes(text.size());
         const std::string_view view = text.view();
         out_ += '"';
         for (std::size_t pos = 0; pos < view.size();) {

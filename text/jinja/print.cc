@@ -11,6 +11,7 @@
 #include "text/jinja/loop.h"
 #include "text/jinja/raise.h"
 #include "text/jinja/unicode.h"
+#include "text/jinja/work.h"
 
 namespace taproot::jinja {
 namespace {
@@ -166,6 +167,7 @@ std::string repr_string(std::string_view text) {
 
 void append_repr(std::string& out, const Value& value, bool& user, int depth) {
     if (depth > kMaxNesting) raise_limit("values are nested deeper than 200 levels");
+    spend_steps(1);
     switch (value.kind()) {
         case Kind::kUndefined:
             out += "Undefined";
@@ -187,6 +189,7 @@ void append_repr(std::string& out, const Value& value, bool& user, int depth) {
             return;
         case Kind::kString:
             user |= value.text().has_user_bytes();
+            spend_bytes(value.text().size());
             out += value.text().is_markup() ? "Markup(" + repr_string(value.view()) + ")"
                                             : repr_string(value.view());
             return;

@@ -5,6 +5,7 @@
 #include "text/jinja/callable.h"
 #include "text/jinja/raise.h"
 #include "text/jinja/value.h"
+#include "text/jinja/work.h"
 
 namespace taproot::jinja {
 
@@ -47,7 +48,9 @@ SequenceNames sequence_names(SequenceKind kind) {
     return {"list", "list object"};
 }
 
-void check_depth(int depth) {
+// Called for every value that is looked at: each costs a step.
+void visit(int depth) {
+    spend_steps(1);
     if (depth > kMaxNesting) raise_limit("values are nested deeper than 200 levels");
 }
 
@@ -192,7 +195,7 @@ bool is_truthy(const Value& value) {
 }
 
 bool values_equal(const Value& left, const Value& right, int depth) {
-    check_depth(depth);
+    visit(depth);
     if (is_any_number(left) && is_any_number(right)) return numbers_equal(left, right);
     if (left.kind() != right.kind()) return false;
     switch (left.kind()) {
@@ -211,7 +214,7 @@ bool values_equal(const Value& left, const Value& right, int depth) {
 }
 
 int compare_values(const Value& left, const Value& right, const char* symbol, int depth) {
-    check_depth(depth);
+    visit(depth);
     if (is_any_number(left) && is_any_number(right)) return compare_numbers(left, right);
     if (left.is_string() && right.is_string()) {
         const int order = left.view().compare(right.view());
@@ -230,7 +233,7 @@ int compare_values(const Value& left, const Value& right, const char* symbol, in
 }
 
 void require_hashable(const Value& value, int depth) {
-    check_depth(depth);
+    visit(depth);
     if (value.is_dict()) raise("TypeError", "unhashable type: 'dict'");
     if (!value.is_list()) return;
     const ListData& data = value.list_data();
