@@ -32,7 +32,8 @@ int shared_tiles(const AttentionSequence& a, const AttentionSequence& b) {
 
 void AttentionPlan::build(const KvGeometry& geometry, int q_heads, int threads,
                           std::span<const AttentionSequence> sequences) {
-    geometry_ = geometry;
+    if (same_as_before(geometry, q_heads, threads, sequences)) return;
+    remember(geometry, q_heads, threads, sequences);
     group_ = q_heads / geometry.kv_heads;
     rows_max_ = std::max(kRowsWanted, group_);
     items_.clear();
@@ -63,6 +64,39 @@ void AttentionPlan::build(const KvGeometry& geometry, int q_heads, int threads,
             ++end;
         }
         add_partial(begin, end, 0);
+    }
+}
+
+bool AttentionPlan::same_as_before(const KvGeometry& geometry, int q_heads, int threads,
+                                   std::span<const AttentionSequence> sequences) const {
+    if (geometry.layers != geometry_.layers || geometry.kv_heads != geometry_.kv_heads ||
+        geometry.head_dim != geometry_.head_dim || geometry.dtype != geometry_.dtype ||
+        q_heads != q_heads_ || threads != threads_ || sequences.size() != sequences_.size()) {
+        return false;
+    }
+    auto block = blocks_.begin();
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+        const AttentionSequence& a = sequences[i];
+        const AttentionSequence& b = sequences_[i];
+        if (a.row != b.row || a.count != b.count || a.position != b.position ||
+            a.blocks.size() != b.blocks.size()) {
+            return false;
+        }
+        if (!std::equal(a.blocks.begin(), a.blocks.end(), block)) return false;
+        block += static_cast<std::ptrdiff_t>(a.blocks.size());
+    }
+    return true;
+}
+
+void AttentionPlan::remember(const KvGeometry& geometry, int q_heads, int threads,
+                             std::span<const AttentionSequence> sequences) {
+    geometry_ = geometry;
+    q_heads_ = q_heads;
+    threads_ = threads;
+    sequences_.assign(sequences.begin(), sequences.end());
+    blocks_.clear();
+    for (const AttentionSequence& s : sequences) {
+        blocks_.insert(blocks_.end(), s.blocks.begin(), s.blocks.end());
     }
 }
 

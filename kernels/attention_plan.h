@@ -42,7 +42,8 @@ struct AttentionMember {
     std::int64_t slot_floats;
 };
 
-// Owner: the thread that calls attention(). Keeps its memory between calls.
+// Owner: the thread that calls attention(). Keeps its memory between calls, and the plan itself
+// while the sequences stay the same: all layers of a step share one.
 class AttentionPlan {
 public:
     void build(const KvGeometry& geometry, int q_heads, int threads,
@@ -56,6 +57,10 @@ public:
     [[nodiscard]] int rows_max() const { return rows_max_; }  // rows of any item
 
 private:
+    bool same_as_before(const KvGeometry& geometry, int q_heads, int threads,
+                        std::span<const AttentionSequence> sequences) const;
+    void remember(const KvGeometry& geometry, int q_heads, int threads,
+                  std::span<const AttentionSequence> sequences);
     void add_whole(std::span<const AttentionSequence> sequences);
     void choose_members(std::span<const AttentionSequence> sequences);
     void sort_members(std::span<const AttentionSequence> sequences);
@@ -71,6 +76,12 @@ private:
     std::vector<AttentionItem> items_;
     std::vector<AttentionMember> members_;
     std::vector<std::uint8_t> is_member_;  // per sequence
+
+    // What the plan was made for. Blocks are copied: the caller's tables change under their spans.
+    int q_heads_ = 0;
+    int threads_ = 0;
+    std::vector<AttentionSequence> sequences_;  // blocks: not to be followed
+    std::vector<BlockId> blocks_;               // of all sequences, one after the other
 };
 
 constexpr int attention_tiles(int tokens) {

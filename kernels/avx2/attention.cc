@@ -71,14 +71,17 @@ inline void values(const std::byte* const* planes, int dims, const float* p, int
             sum[r][n] = begin == 0 ? _mm256_setzero_ps() : _mm256_loadu_ps(from + n * 8);
         }
     }
-    for (int t = begin; t < end; ++t) {
-        const std::byte* plane = planes[t / 16];
-        const long at = (t % 16) * static_cast<long>(dims) + first * 8;
-        __m256 v[kN];
-        for (int n = 0; n < kN; ++n) v[n] = load<kF16>(plane, at + n * 8);
-        for (int r = 0; r < kR; ++r) {
-            const __m256 weight = _mm256_broadcast_ss(p + r * kTileTokens + t);
-            for (int n = 0; n < kN; ++n) sum[r][n] = _mm256_fmadd_ps(weight, v[n], sum[r][n]);
+    constexpr long kBytes = kF16 ? 2 : 4;
+    for (int t = begin; t < end;) {
+        const std::byte* row =
+            planes[t / 16] + kBytes * ((t % 16) * static_cast<long>(dims) + first * 8);
+        for (const int stop = min(end, (t / 16 + 1) * 16); t < stop; ++t, row += kBytes * dims) {
+            __m256 v[kN];
+            for (int n = 0; n < kN; ++n) v[n] = load<kF16>(row, n * 8);
+            for (int r = 0; r < kR; ++r) {
+                const __m256 weight = _mm256_broadcast_ss(p + r * kTileTokens + t);
+                for (int n = 0; n < kN; ++n) sum[r][n] = _mm256_fmadd_ps(weight, v[n], sum[r][n]);
+            }
         }
     }
     for (int r = 0; r < kR; ++r) {

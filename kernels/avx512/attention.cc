@@ -15,7 +15,6 @@ namespace taproot::avx512 {
 namespace {
 
 constexpr int kRows = 6;       // rows of a register block: 6 x 4 accumulators
-constexpr int kVectors = 4;    // vectors of a register block
 constexpr int kRowsFew = 12;   // up to here, converting twice beats a detour through scratch
 constexpr int kRowsMany = 96;  // rows that share one conversion of the tile
 constexpr int kQuadTokens = 64;
