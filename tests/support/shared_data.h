@@ -9,8 +9,8 @@
 
 namespace taproot::testing {
 
-// The folder of golden values beside the checkout (TAPROOT_SHARED, else ../shared). It is not part of
-// the repository: a test that needs it skips, with a message, where it is absent.
+// The folder of golden values beside the checkout (TAPROOT_SHARED, else ../shared). It is not part
+// of the repository: a test that needs it skips, with a message, where it is absent.
 inline std::filesystem::path shared_dir() {
     if (const char* from_env = std::getenv("TAPROOT_SHARED")) return from_env;
     return std::filesystem::path(TAPROOT_SOURCE_DIR) / ".." / "shared";
@@ -30,8 +30,8 @@ inline std::string read_file(const std::filesystem::path& path) {
 }  // namespace taproot::testing
 
 // TAPROOT_NEEDS_FILE(path): skips the running test when the file is not there.
-#define TAPROOT_NEEDS_FILE(path)                                                        \
-    do {                                                                                \
-        if (!std::filesystem::exists(path))                                             \
+#define TAPROOT_NEEDS_FILE(path)                                                         \
+    do {                                                                                 \
+        if (!std::filesystem::exists(path))                                              \
             GTEST_SKIP() << "needs " << (path) << " (see docs/HACKING.md, golden data)"; \
     } while (false)
