@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/log.h"
+#include "config/validate.h"
 #include "gateway/admin/auth.h"
 #include "gateway/http/server.h"
 #include "gateway/openai/errors.h"
@@ -73,6 +74,7 @@ Result<void> GatewayApp::start() {
             std::abort();
         }
     });
+    for (const std::string& warning : config::warnings(parts_->config)) log_warn("{}", warning);
     log_info("listening on {} (port {})", parts_->config.gateway.listen, port());
     return {};
 }
