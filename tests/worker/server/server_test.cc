@@ -18,6 +18,10 @@ namespace {
 
 // One gateway's end of a link: everything it heard, in order.
 struct Gateway {
+    ~Gateway() {
+        if (connection) connection->abandon();  // its last callback must not find us gone
+    }
+
     std::shared_ptr<link::LinkConnection> connection;
     std::vector<link::ToGateway> heard;
     bool closed = false;
