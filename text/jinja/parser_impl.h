@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -11,7 +12,7 @@
 #include "text/jinja/lexer.h"
 #include "text/jinja/parser.h"
 
-// Shared by parser_expr.cc and parser_stmt.cc only.
+// Shared by parser_expr.cc, parser_primary.cc and parser_stmt.cc only.
 namespace taproot::jinja {
 
 struct ParseFailure {
