@@ -192,7 +192,7 @@ Result<GenerateSpec> parse_chat(std::string_view text, const config::Limits& lim
         fields.fail("max_tokens", "'max_tokens' must be at least 1");
     parse_chat_logprobs(fields, limits, &spec);
     parse_chat_prompt(fields, &spec.chat);
-    settle_other_fields(fields, body);
+    settle_other_fields(fields);
     if (!fields.ok()) return fields.error();
     return spec;
 }

@@ -92,7 +92,7 @@ Result<GenerateSpec> parse_completions(std::string_view text, const config::Limi
     if (*spec.max_tokens == 0 && !spec.echo)
         fields.fail("max_tokens",
                     "'max_tokens' must be at least 1 (0 is allowed with 'echo': true)");
-    settle_other_fields(fields, body);
+    settle_other_fields(fields);
     if (!fields.ok()) return fields.error();
     return spec;
 }

@@ -207,7 +207,6 @@ struct Refused {
 };
 constexpr bool (*kNever)(const json::value&) = [](const json::value&) { return false; };
 constexpr std::array kRefused = {
-    Refused{"tools", nullptr, "tool calls are not supported yet"},
     Refused{"functions", is_empty, "tool calls are not supported yet"},
     Refused{"tool_choice",
             [](const json::value& v) {
@@ -273,7 +272,7 @@ void log_ignored_once(std::string_view name) {
 
 }  // namespace
 
-void settle_other_fields(FieldReader& fields, const json::object& body) {
+void settle_other_fields(FieldReader& fields) {
     if (const json::value* tools = fields.find("tools")) {
         if (!tools->is_array())
             fields.fail("tools",
@@ -283,7 +282,6 @@ void settle_other_fields(FieldReader& fields, const json::object& body) {
                         ErrorCode::kUnsupported);
     }
     for (const Refused& refused : kRefused) {
-        if (refused.neutral == nullptr) continue;
         const json::value* value = fields.find(refused.name);
         if (value != nullptr && !refused.neutral(*value))
             fields.fail(refused.name,
@@ -291,7 +289,6 @@ void settle_other_fields(FieldReader& fields, const json::object& body) {
                                     refused.name, refused.instead),
                         ErrorCode::kUnsupported);
     }
-    (void)body;
     if (!fields.ok()) return;
     for (std::string_view name : fields.unknown()) log_ignored_once(name);
 }

@@ -14,7 +14,7 @@ void parse_common_fields(FieldReader& fields, const config::Limits& limits, Gene
 // Refuses fields that would change the text but that we do not do (tools, response_format, ...),
 // when they carry anything but their neutral value. Everything else unknown is ignored and logged
 // once per name. Call last.
-void settle_other_fields(FieldReader& fields, const boost::json::object& body);
+void settle_other_fields(FieldReader& fields);
 
 // JSON to a template value; strings are user text. REQUIRES: depth already bounded by the parser.
 jinja::Value to_template_value(const boost::json::value& value);
