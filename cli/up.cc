@@ -24,7 +24,7 @@ struct UpArguments {
 };
 
 // The file with command-line overrides, and with everything filled in that all programs must agree
-// on: run_dir, worker links, threads.
+// on: run_dir (worker links without an address lie in it) and threads.
 Result<config::Config> effective_config(const UpArguments& arguments, const std::string& run_dir) {
     TAPROOT_TRY(config::Config config, config::load_file(arguments.file));
     if (!arguments.model.empty()) config.model.path = arguments.model;
@@ -37,8 +37,6 @@ Result<config::Config> effective_config(const UpArguments& arguments, const std:
     int cores = default_thread_count();
     int share = std::max(1, cores / static_cast<int>(config.workers.size()));
     for (config::Worker& worker : config.workers) {
-        if (worker.link.empty())
-            worker.link = fmt::format("unix:{}/{}.sock", config.run_dir, worker.name);
         if (worker.threads == 0) worker.threads = static_cast<std::uint32_t>(share);
     }
     return config;

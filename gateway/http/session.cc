@@ -172,7 +172,6 @@ Awaitable<void> Session::handle_request() {
     responded_ = false;
     streaming_ = false;
     gone_ = false;
-    ++request_number_;
     if (!request_.keep_alive || shared_->draining) closing_ = true;
 
     Router::Match match = shared_->router->find(request_.method, request_.path);
@@ -188,7 +187,7 @@ Awaitable<void> Session::handle_request() {
     } else {
         if (!watching_) {
             watching_ = true;
-            asio::co_spawn(socket_.get_executor(), watch_client(request_number_), asio::detached);
+            asio::co_spawn(socket_.get_executor(), watch_client(), asio::detached);
         }
         bool failed = false;
         try {
@@ -214,7 +213,7 @@ Awaitable<void> Session::handle_request() {
 
 // Sees a client that leaves while its request waits or generates. One per connection at a time: it
 // ends when it finds the connection between requests, and handle_request() starts it again.
-Awaitable<void> Session::watch_client(std::uint64_t) {
+Awaitable<void> Session::watch_client() {
     auto self = shared_from_this();
     while (in_request_ && !gone_ && buffer_.size() < kPipelinedBytesMax) {
         auto [error] = co_await socket_.async_wait(asio::ip::tcp::socket::wait_read, use_result);

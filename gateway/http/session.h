@@ -56,7 +56,7 @@ private:
     Awaitable<void> handle_request();
     Awaitable<bool> refuse(int status, std::string message);  // answers, then closes
     Awaitable<bool> write_all(std::string_view first, std::string_view second = {});
-    Awaitable<void> watch_client(std::uint64_t request_number);
+    Awaitable<void> watch_client();
     Awaitable<void> watch_deadline();
     Awaitable<void> linger();
 
@@ -79,8 +79,7 @@ private:
     bool in_request_ = false;
     bool responded_ = false;
     bool streaming_ = false;
-    bool finished_ = false;             // run() has ended
-    std::uint64_t request_number_ = 0;  // tells an old watch_client from the current one
+    bool finished_ = false;  // run() has ended
     bool watching_ = false;
     std::function<void()> notify_gone_;
     std::string chunk_;  // reused frame buffer of write()
