@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantised linear layers with VNNI. Output rows lie in lanes: one vpdpbusd multiplies 16 rows x 4
 // columns of weights (unsigned bytes) with 4 activations broadcast to all lanes, so nothing is ever
-// summed across lanes. Accumulators stay in registers: two panels by up to 6 rows of x, or one by
-// up to 12.
+// summed across lanes. Two ways, both over two panels at a time:
+//   few rows of x   sums and integer dots of all rows in registers, weights streamed
+//   more            one block of the weights in registers, unpacked once; rows of x pass by in
+//                   groups of 4 to 5, whose float sums wait in L1
 //
 // Roof: per block of 32 columns, panel and row of x, 8 vpdpbusd and 3 float operations that apply
 // the scales (4 with an offset). Both kinds share the two 512-bit ports, so 67-73 % of the vpdpbusd
@@ -13,12 +15,8 @@
 namespace taproot::avx512 {
 namespace {
 
-// Fastest for up to so many rows of x (measured with bench/kernels/linear_bench): two panels
-// unpacked in registers; one panel; beyond, a chunk unpacked once for groups of rows.
-constexpr int kFewRows = 6;
-constexpr int kSomeRows = 12;
-constexpr int kGroupRows = 6;
-constexpr int kGroupRowsLeast = 3;  // 7 rows are 3 + 4
+constexpr int kFewRows = 6;  // measured with bench/kernels/linear_bench
+constexpr int kGroupRows = 5;
 
 TAPROOT_INLINE __m512i broadcast_4(const std::int8_t* q) {
     int bits;
@@ -32,21 +30,16 @@ struct Prefetch {
     const std::byte* end;
     int lines;  // per block
 
-    Prefetch(const QuantizedTile& tile, int steps)
+    explicit Prefetch(const QuantizedTile& tile)
         : next(tile.next),
           end(tile.next + tile.next_bytes),
-          lines((static_cast<int>(tile.next_bytes / 64) + steps - 1) / steps) {}
+          lines((static_cast<int>(tile.next_bytes / 64) + tile.blocks - 1) / tile.blocks) {}
 
     TAPROOT_INLINE void step() {
         for (int i = 0; i < lines && next < end; ++i, next += 64) {
             _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T0);
         }
     }
-};
-
-// Sums of a group of rows between chunks of K.
-struct PartialSums {
-    alignas(64) float rows[kTileRowsMax][kTileColumns];
 };
 
 TAPROOT_INLINE void store_panel(__m512 sums, float* to, int columns, bool add) {
@@ -56,169 +49,213 @@ TAPROOT_INLINE void store_panel(__m512 sums, float* to, int columns, bool add) {
     _mm512_mask_storeu_ps(to, mask, sums);
 }
 
-// sums[p][t] += blocks [0, blocks) of weights panel p times row t of x.
-template <typename Weights, int kRows>
-TAPROOT_INLINE void accumulate(const Weights& w, int blocks, const ActivationBlock* x,
-                               std::int64_t x_stride, Prefetch* prefetch,
-                               __m512 (&sums)[Weights::kPanels][kRows]) {
-    constexpr int kPanels = Weights::kPanels;
-    // As 16-bit pairs (-bias, 0): one vpdpwssd starts the integer sum at -bias * sum(q).
-    const __m512i minus_bias = _mm512_set1_epi32((-w.bias()) & 0xffff);
+// Where an integer dot begins: at -bias * sum(q), so that it ends as the dot with (quant - bias).
+template <typename Weights>
+TAPROOT_INLINE __m512i first_dot(const Weights& w, const ActivationBlock& x) {
     const __m512i zero = _mm512_setzero_si512();
-    for (int b = 0; b < blocks; ++b) {
-        prefetch->step();
-        __m512i dots[kPanels][kRows];
-        unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
-            __m512i start = zero;
-            if constexpr (!Weights::kOffset) {
-                start = _mm512_dpwssd_epi32(zero, minus_bias,
-                                            _mm512_set1_epi32(x[t.value * x_stride + b].sum));
-            }
-            unroll<kPanels>([&](auto p) TAPROOT_INLINE_LAMBDA { dots[p.value][t.value] = start; });
-        });
-        typename Weights::Block weights[kPanels];
-        unroll<kPanels>([&](auto p)
-                            TAPROOT_INLINE_LAMBDA { weights[p.value] = w.block(p.value, b); });
-        // Not unrolled: it would gain nothing and compile four times as long.
+    if constexpr (Weights::kOffset) return zero;
+    // 16-bit pairs (-bias, 0) times (sum, its sign): |sum| < 2^12.
+    const __m512i minus_bias = _mm512_set1_epi32((-w.bias()) & 0xffff);
+    return _mm512_dpwssd_epi32(zero, minus_bias, _mm512_set1_epi32(x.sum));
+}
+
+// One block's share of a sum, in the canonical order.
+template <typename Weights>
+TAPROOT_INLINE __m512 add_block(__m512 sum, __m512i dot, __m512 d, __m512 m,
+                                const ActivationBlock& x) {
+    __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(x.d));
+    sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scale, sum);
+    if constexpr (Weights::kOffset) sum = _mm512_fmadd_ps(m, _mm512_set1_ps(x.scaled_sum), sum);
+    return sum;
+}
+
+// ---- few rows ----
+
+// sums[p][t] += block b of panel p times row t of x.
+template <typename Weights, int kRows>
+TAPROOT_INLINE void few_rows_block(const Weights& w, int b, const ActivationBlock* x, int x_stride,
+                                   __m512 (&sums)[kTilePanels][kRows]) {
+    __m512i dots[kTilePanels][kRows];
+    unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
+        __m512i start = first_dot(w, x[t.value * x_stride]);
+        for (int p = 0; p < kTilePanels; ++p) dots[p][t.value] = start;
+    });
+    typename Weights::Block weights[kTilePanels] = {w.block(0, b), w.block(1, b)};
+    // Not unrolled: it would gain nothing and compile four times as long.
 #pragma GCC unroll 1
-        for (int v = 0; v < 4; ++v) {
-            __m512i low[kPanels];
-            __m512i high[kPanels];
-            unroll<kPanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
-                weights[p.value].next(low[p.value], high[p.value]);
+    for (int v = 0; v < 4; ++v) {
+        __m512i low[kTilePanels];
+        __m512i high[kTilePanels];
+        unroll<kTilePanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
+            weights[p.value].next(low[p.value], high[p.value]);
+        });
+        unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
+            const std::int8_t* q = x[t.value * x_stride].q + 4 * v;
+            __m512i x_low = broadcast_4(q);
+            __m512i x_high = broadcast_4(q + 16);
+            unroll<kTilePanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
+                __m512i& dot = dots[p.value][t.value];
+                dot = _mm512_dpbusd_epi32(dot, low[p.value], x_low);
             });
-            unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
-                const std::int8_t* q = x[t.value * x_stride + b].q + 4 * v;
-                __m512i x_low = broadcast_4(q);
-                __m512i x_high = broadcast_4(q + 16);
-                unroll<kPanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
-                    __m512i& dot = dots[p.value][t.value];
-                    dot = _mm512_dpbusd_epi32(dot, low[p.value], x_low);
-                });
-                unroll<kPanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
-                    __m512i& dot = dots[p.value][t.value];
-                    dot = _mm512_dpbusd_epi32(dot, high[p.value], x_high);
-                });
-            });
-        }
-        unroll<kPanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
-            __m512 d = w.d(p.value, b);
-            __m512 m = d;
-            if constexpr (Weights::kOffset) m = w.m(p.value, b);
-            unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
-                const ActivationBlock& block = x[t.value * x_stride + b];
-                __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(block.d));
-                __m512& sum = sums[p.value][t.value];
-                sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[p.value][t.value]), scale, sum);
-                if constexpr (Weights::kOffset) {
-                    sum = _mm512_fmadd_ps(m, _mm512_set1_ps(block.scaled_sum), sum);
-                }
+            unroll<kTilePanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
+                __m512i& dot = dots[p.value][t.value];
+                dot = _mm512_dpbusd_epi32(dot, high[p.value], x_high);
             });
         });
     }
+    unroll<kTilePanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
+        __m512 d = w.d(p.value, b);
+        __m512 m = d;
+        if constexpr (Weights::kOffset) m = w.m(p.value, b);
+        unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
+            __m512& sum = sums[p.value][t.value];
+            sum = add_block<Weights>(sum, dots[p.value][t.value], d, m, x[t.value * x_stride]);
+        });
+    });
 }
 
-// Where a group's sums come from and go to.
-struct GroupEnds {
-    float* partial_in;   // [kRows][kTileColumns]; null: start at zero
-    float* partial_out;  // null: finished, store to `out`
-    TileOut out;         // out.data at the group's first row and column
+template <typename Weights, int kRows>
+void few_rows(const QuantizedTile& tile) {
+    Weights w(tile);
+    Prefetch prefetch(tile);
+    __m512 sums[kTilePanels][kRows];
+    unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
+        for (int p = 0; p < kTilePanels; ++p) sums[p][t.value] = _mm512_setzero_ps();
+    });
+    for (int b = 0; b < tile.blocks; ++b) {
+        prefetch.step();
+        few_rows_block<Weights, kRows>(w, b, tile.x + b, tile.blocks, sums);
+    }
+    unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
+        unroll<kTilePanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
+            constexpr int kColumn = p.value * kPanelRows;
+            store_panel(sums[p.value][t.value], tile.out.data + t.value * tile.out.stride + kColumn,
+                        tile.out.columns - kColumn, tile.out.add);
+        });
+    });
+}
+
+// ---- more rows ----
+
+// One block of both panels.
+struct WeightBlock {
+    __m512i q[kTilePanels][kVectors];
+    __m512 d[kTilePanels];
+    __m512 m[kTilePanels];
 };
 
+template <typename Weights>
+TAPROOT_INLINE WeightBlock unpack(const Weights& w, int b) {
+    WeightBlock out;
+    unroll<kTilePanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
+        auto block = w.block(p.value, b);
+        unroll<4>([&](auto v) TAPROOT_INLINE_LAMBDA {
+            block.next(out.q[p.value][v.value], out.q[p.value][v.value + 4]);
+        });
+        out.d[p.value] = w.d(p.value, b);
+        out.m[p.value] = out.d[p.value];
+        if constexpr (Weights::kOffset) out.m[p.value] = w.m(p.value, b);
+    });
+    return out;
+}
+
+// sums[t][panel, lane] += the block times rows of x.
 template <typename Weights, int kRows>
-void run_group(const Weights& w, int blocks, const ActivationBlock* x, std::int64_t x_stride,
-               Prefetch* prefetch, const GroupEnds& ends) {
-    constexpr int kPanels = Weights::kPanels;
-    __m512 sums[kPanels][kRows];
+TAPROOT_INLINE void group_block(const Weights& w, const WeightBlock& block,
+                                const ActivationBlock* x, std::int64_t x_stride, float* sums) {
+    __m512i dots[kTilePanels][kRows];
     unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
-        unroll<kPanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
-            constexpr int kAt = t.value * kTileColumns + p.value * 16;
-            sums[p.value][t.value] = ends.partial_in == nullptr
-                                         ? _mm512_setzero_ps()
-                                         : _mm512_load_ps(ends.partial_in + kAt);
+        __m512i start = first_dot(w, x[t.value * x_stride]);
+        for (int p = 0; p < kTilePanels; ++p) dots[p][t.value] = start;
+    });
+    unroll<kVectors>([&](auto v) TAPROOT_INLINE_LAMBDA {
+        unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
+            __m512i q = broadcast_4(x[t.value * x_stride].q + 4 * v.value);
+            unroll<kTilePanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
+                __m512i& dot = dots[p.value][t.value];
+                dot = _mm512_dpbusd_epi32(dot, block.q[p.value][v.value], q);
+            });
         });
     });
-    accumulate<Weights, kRows>(w, blocks, x, x_stride, prefetch, sums);
     unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
-        unroll<kPanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
-            constexpr int kColumn = p.value * 16;
-            __m512 sum = sums[p.value][t.value];
-            if (ends.partial_out != nullptr) {
-                _mm512_store_ps(ends.partial_out + t.value * kTileColumns + kColumn, sum);
-                return;
-            }
-            store_panel(sum, ends.out.data + t.value * ends.out.stride + kColumn,
-                        ends.out.columns - kColumn, ends.out.add);
+        unroll<kTilePanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
+            float* at = sums + t.value * kTileColumns + p.value * kPanelRows;
+            __m512 sum =
+                add_block<Weights>(_mm512_load_ps(at), dots[p.value][t.value], block.d[p.value],
+                                   block.m[p.value], x[t.value * x_stride]);
+            _mm512_store_ps(at, sum);
         });
     });
 }
 
-// run_group with the constant that equals `rows`, from kRows down to kLeast.
-template <int kLeast, int kRows, typename Weights>
-void run_rows(int rows, const Weights& w, int blocks, const ActivationBlock* x,
-              std::int64_t x_stride, Prefetch* prefetch, const GroupEnds& ends) {
-    if constexpr (kRows > kLeast) {
-        if (rows < kRows) {
-            return run_rows<kLeast, kRows - 1>(rows, w, blocks, x, x_stride, prefetch, ends);
+// How rows are cut into groups whose sizes differ by one: `larger` of kLeast + 1, then `smaller` of
+// kLeast.
+struct Groups {
+    int larger;
+    int smaller;
+};
+
+template <typename Weights, int kLeast>
+void grouped_rows(const QuantizedTile& tile, Groups groups) {
+    constexpr int kMore = kLeast + 1;
+    const std::int64_t stride = tile.blocks;
+    Weights w(tile);
+    Prefetch prefetch(tile);
+    alignas(64) float sums[kTileRowsMax][kTileColumns];
+    for (int t = 0; t < tile.rows; ++t) {
+        for (int p = 0; p < kTilePanels; ++p) {
+            _mm512_store_ps(sums[t] + p * kPanelRows, _mm512_setzero_ps());
         }
     }
-    run_group<Weights, kRows>(w, blocks, x, x_stride, prefetch, ends);
-}
-
-template <DType kType>
-void few_rows(const QuantizedTile& tile) {
-    Prefetch prefetch(tile, tile.blocks);
-    run_rows<1, kFewRows>(tile.rows, PackedWeights<kType, kTilePanels>(tile, 0), tile.blocks,
-                          tile.x, tile.blocks, &prefetch, GroupEnds{nullptr, nullptr, tile.out});
-}
-
-template <DType kType>
-void some_rows(const QuantizedTile& tile) {
-    Prefetch prefetch(tile, tile.blocks * kTilePanels);
-    for (int p = 0; p < kTilePanels && p * kPanelRows < tile.out.columns; ++p) {
-        GroupEnds ends{nullptr, nullptr, tile.out};
-        ends.out.data += p * kPanelRows;
-        ends.out.columns -= p * kPanelRows;
-        run_rows<kFewRows + 1, kSomeRows>(tile.rows, PackedWeights<kType, 1>(tile, p), tile.blocks,
-                                          tile.x, tile.blocks, &prefetch, ends);
+    for (int b = 0; b < tile.blocks; ++b) {
+        prefetch.step();
+        const WeightBlock block = unpack(w, b);
+        const ActivationBlock* x = tile.x + b;
+        float* at = sums[0];
+        for (int g = 0; g < groups.larger; ++g) {
+            group_block<Weights, kMore>(w, block, x, stride, at);
+            x += kMore * stride;
+            at += kMore * kTileColumns;
+        }
+        for (int g = 0; g < groups.smaller; ++g) {
+            group_block<Weights, kLeast>(w, block, x, stride, at);
+            x += kLeast * stride;
+            at += kLeast * kTileColumns;
+        }
     }
-}
-
-template <DType kType>
-void many_rows(const QuantizedTile& tile) {
-    using Packed = PackedWeights<kType, kTilePanels>;
-    Packed packed(tile, 0);
-    UnpackedChunk chunk;
-    PartialSums partial;
-    UnpackedWeights<Packed::kOffset> unpacked{chunk, packed.bias()};
-    int groups = (tile.rows + kGroupRows - 1) / kGroupRows;
-    int chunks = (tile.blocks + kChunkBlocks - 1) / kChunkBlocks;
-    Prefetch prefetch(tile, tile.blocks * groups);
-    for (int c = 0; c < chunks; ++c) {
-        int begin = tile.blocks * c / chunks;
-        int blocks = tile.blocks * (c + 1) / chunks - begin;
-        unpack(packed, begin, blocks, &chunk);
-        for (int g = 0; g < groups; ++g) {
-            int row = tile.rows * g / groups;
-            int rows = tile.rows * (g + 1) / groups - row;
-            GroupEnds ends{c > 0 ? partial.rows[row] : nullptr,
-                           c + 1 < chunks ? partial.rows[row] : nullptr, tile.out};
-            ends.out.data += row * tile.out.stride;
-            const ActivationBlock* x = tile.x + std::int64_t{row} * tile.blocks + begin;
-            run_rows<kGroupRowsLeast, kGroupRows>(rows, unpacked, blocks, x, tile.blocks, &prefetch,
-                                                  ends);
+    for (int t = 0; t < tile.rows; ++t) {
+        for (int p = 0; p < kTilePanels; ++p) {
+            store_panel(_mm512_load_ps(sums[t] + p * kPanelRows),
+                        tile.out.data + t * tile.out.stride + p * kPanelRows,
+                        tile.out.columns - p * kPanelRows, tile.out.add);
         }
     }
 }
 
 template <DType kType>
 void tile_of(const QuantizedTile& tile) {
-    if (tile.rows <= kFewRows) return few_rows<kType>(tile);
-    // 5 bits: rare, and these are the functions that take longest to compile.
-    if constexpr (panel_format(kType).quant_bits != 5) {
-        if (tile.rows <= kSomeRows) return some_rows<kType>(tile);
+    using Weights = PackedWeights<kType>;
+    static_assert(kFewRows == 6 && kGroupRows == 5);
+    switch (tile.rows) {
+        case 1:
+            return few_rows<Weights, 1>(tile);
+        case 2:
+            return few_rows<Weights, 2>(tile);
+        case 3:
+            return few_rows<Weights, 3>(tile);
+        case 4:
+            return few_rows<Weights, 4>(tile);
+        case 5:
+            return few_rows<Weights, 5>(tile);
+        case 6:
+            return few_rows<Weights, 6>(tile);
+        default:
+            break;
     }
-    many_rows<kType>(tile);
+    const int count = (tile.rows + kGroupRows - 1) / kGroupRows;
+    const int least = tile.rows / count < kGroupRows - 1 ? 3 : 4;
+    const Groups groups{tile.rows - least * count, (least + 1) * count - tile.rows};
+    least == 3 ? grouped_rows<Weights, 3>(tile, groups) : grouped_rows<Weights, 4>(tile, groups);
 }
 
 }  // namespace

@@ -7,12 +7,10 @@
 #include "kernels/panel_layout.h"
 #include "kernels/unroll.h"
 
-// Where a kernel's unsigned weight bytes come from: the panels as they lie in memory, unpacked in
-// registers, or a chunk unpacked before for many rows of x.
+// The unsigned weight bytes of panels, unpacked in registers as they come from memory.
 namespace taproot::avx512 {
 
-inline constexpr int kVectors = 8;       // of 4 columns in a block
-inline constexpr int kChunkBlocks = 32;  // K per unpacked chunk: 32 KiB of weights, they stay in L1
+inline constexpr int kVectors = 8;  // of 4 columns in a block
 
 TAPROOT_INLINE __m512 load_half(const std::byte* at) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
@@ -21,20 +19,19 @@ TAPROOT_INLINE __m512i load_vector(const void* at) {
     return _mm512_load_si512(static_cast<const __m512i*>(at));
 }
 
-// kPanels panels from number `first` of a tile on.
-template <DType kType, int kCount>
+// Both panels of a tile.
+template <DType kType>
 struct PackedWeights {
     static constexpr PanelFormat kFormat = panel_format(kType);
     static constexpr bool kOffset = kFormat.offset;
-    static constexpr int kPanels = kCount;
 
-    const std::byte* scales[kPanels];
-    const std::byte* quants[kPanels];
+    const std::byte* scales[kTilePanels];
+    const std::byte* quants[kTilePanels];
 
-    TAPROOT_INLINE PackedWeights(const QuantizedTile& tile, int first) {
-        for (int p = 0; p < kPanels; ++p) {
-            scales[p] = tile.panels[first + p];
-            quants[p] = tile.panels[first + p] + quants_offset(kFormat, tile.blocks);
+    TAPROOT_INLINE explicit PackedWeights(const QuantizedTile& tile) {
+        for (int p = 0; p < kTilePanels; ++p) {
+            scales[p] = tile.panels[p];
+            quants[p] = tile.panels[p] + quants_offset(kFormat, tile.blocks);
         }
     }
 
@@ -79,57 +76,5 @@ struct PackedWeights {
         return {at, _mm512_setzero_si512()};
     }
 };
-
-// Two panels, a chunk of K, as bytes and float32.
-struct UnpackedChunk {
-    alignas(64) std::uint8_t q[kChunkBlocks][kVectors][kTilePanels][64];
-    alignas(64) float d[kChunkBlocks][kTilePanels][16];
-    alignas(64) float m[kChunkBlocks][kTilePanels][16];
-};
-
-template <bool kHasOffset>
-struct UnpackedWeights {
-    static constexpr bool kOffset = kHasOffset;
-    static constexpr int kPanels = kTilePanels;
-    const UnpackedChunk& chunk;
-    int bias_value;
-
-    [[nodiscard]] TAPROOT_INLINE int bias() const { return bias_value; }
-    [[nodiscard]] TAPROOT_INLINE __m512 d(int p, int b) const {
-        return _mm512_load_ps(chunk.d[b][p]);
-    }
-    [[nodiscard]] TAPROOT_INLINE __m512 m(int p, int b) const {
-        return _mm512_load_ps(chunk.m[b][p]);
-    }
-    struct Block {
-        const std::uint8_t* at;
-        TAPROOT_INLINE void next(__m512i& low, __m512i& high) {
-            low = load_vector(at);
-            high = load_vector(at + 4 * kTilePanels * 64);
-            at += kTilePanels * 64;
-        }
-    };
-    [[nodiscard]] TAPROOT_INLINE Block block(int p, int b) const { return {chunk.q[b][0][p]}; }
-};
-
-template <typename Packed>
-void unpack(const Packed& packed, int block_begin, int blocks, UnpackedChunk* out) {
-    for (int b = 0; b < blocks; ++b) {
-        for (int p = 0; p < kTilePanels; ++p) {
-            auto block = packed.block(p, block_begin + b);
-            for (int v = 0; v < 4; ++v) {
-                __m512i low;
-                __m512i high;
-                block.next(low, high);
-                _mm512_store_si512(out->q[b][v][p], low);
-                _mm512_store_si512(out->q[b][v + 4][p], high);
-            }
-            _mm512_store_ps(out->d[b][p], packed.d(p, block_begin + b));
-            if constexpr (Packed::kOffset) {
-                _mm512_store_ps(out->m[b][p], packed.m(p, block_begin + b));
-            }
-        }
-    }
-}
 
 }  // namespace taproot::avx512
