@@ -83,6 +83,12 @@ private:
 
 void quantize_rows(KernelContext& context, ConstRows x, QuantizedRows* out);
 
+// Quantises what quantize_rows lost of each row: x - d * q, a product and a difference, each
+// rounded. `quantized` holds row i of x as its row `first` + i. A linear() over the remainders
+// added to the one over the rows gives what activations of about 15 bits would give.
+void quantize_remainders(KernelContext& context, ConstRows x, const QuantizedRows& quantized,
+                         int first, QuantizedRows* out);
+
 // out[t][n] = sum over k of W[n][k] * x[t][k], in the canonical order of kernels/README.md; with
 // `add`, out[t][n] += that (one float32 add, after the sum: a residual connection).
 // Quantised weights read `quantized` (from quantize_rows of the same x), the others read `x`.

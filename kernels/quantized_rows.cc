@@ -40,4 +40,22 @@ void quantize_rows(KernelContext& context, ConstRows x, QuantizedRows* out) {
     context.pool.run(task);
 }
 
+void quantize_remainders(KernelContext& context, ConstRows x, const QuantizedRows& quantized,
+                         int first, QuantizedRows* out) {
+    TAPROOT_ASSERT(first >= 0 && first + x.rows <= quantized.rows());
+    TAPROOT_ASSERT(x.columns == quantized.columns());
+    out->resize(x.rows, x.columns);
+    for (int r = 0; r < x.rows; ++r) {
+        for (int b = 0; b < out->blocks(); ++b) {
+            const ActivationBlock& block = quantized.row(first + r)[b];
+            const float* from = x.row(r) + b * kBlockColumns;
+            float rest[kBlockColumns];
+            for (int k = 0; k < kBlockColumns; ++k) {
+                rest[k] = from[k] - block.d * static_cast<float>(block.q[k]);
+            }
+            context.ops.linear.quantize_row(rest, 1, out->row(r) + b);
+        }
+    }
+}
+
 }  // namespace taproot

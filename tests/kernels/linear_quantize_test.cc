@@ -33,6 +33,37 @@ TEST(LinearQuantize, EveryIsaGivesTheSameBytes) {
     }
 }
 
+TEST(LinearQuantize, RemaindersRestoreTheRowsToTwoQuantisingSteps) {
+    Random random(5);
+    constexpr int kRows = 5, kColumns = 96;
+    std::vector<float> x = testing::random_activations(random, kRows, kColumns);
+    std::vector<ActivationBlock> expected;
+    for (Isa isa : available_isas()) {
+        ForkJoin pool(1);
+        KernelContext context{ops_for(isa), pool};
+        QuantizedRows rows = quantized(isa, x, kRows), rest;
+        constexpr int kFirst = 2, kCount = 3;
+        quantize_remainders(context, {x.data() + kFirst * kColumns, kColumns, kCount, kColumns},
+                            rows, kFirst, &rest);
+        for (int r = 0; r < kCount; ++r) {
+            for (int k = 0; k < kColumns; ++k) {
+                const ActivationBlock& coarse = rows.row(kFirst + r)[k / 32];
+                const ActivationBlock& fine = rest.row(r)[k / 32];
+                float value = x[static_cast<std::size_t>((kFirst + r) * kColumns + k)];
+                float sum = coarse.d * coarse.q[k % 32] + fine.d * fine.q[k % 32];
+                // Half a step of the second level, float32 roundings of the first product, and
+                // remainders below 2^-110, which count as zero.
+                EXPECT_LE(std::abs(value - sum),
+                          0.501f * fine.d + 1e-5f * std::abs(value) + std::ldexp(1.0f, -110));
+            }
+        }
+        std::vector<ActivationBlock> got(rest.row(0), rest.row(kCount));
+        if (expected.empty()) expected = got;
+        EXPECT_EQ(std::memcmp(expected.data(), got.data(), sizeof(ActivationBlock) * got.size()), 0)
+            << to_string(isa);
+    }
+}
+
 TEST(LinearQuantize, RoundsTiesToEvenAndKeepsTheLargestAt127) {
     std::vector<float> x(32, 0.0f);
     x[0] = 127.0f;

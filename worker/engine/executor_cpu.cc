@@ -51,7 +51,7 @@ namespace {
 // What a stored block's bytes mean. The version counts changes of the canonical arithmetic or of
 // the block's layout.
 std::uint64_t layout_digest_of(const ModelConfig& config, const CpuExecutorOptions& options) {
-    constexpr int kVersion = 1;
+    constexpr int kVersion = 2;
     std::string text = fmt::format(
         "taproot-cpu {} block {} layers {} kv_heads {} head_dim {} dtype {} weights {} rope {} {} "
         "{} {}",

@@ -15,6 +15,19 @@ Rows slice(Rows rows, int begin, int count) {
     return {rows.data + begin, rows.stride, rows.rows, count};
 }
 
+// Adds `row` to the last range when it continues it.
+template <typename Ranges>
+void add_row(int row, Ranges* ranges) {
+    if (!ranges->empty() && ranges->back().end == row)
+        ++ranges->back().end;
+    else
+        ranges->push_back({row, row + 1});
+}
+
+Rows rows_of(Rows all, int begin, int end) {
+    return {all.row(begin), all.stride, end - begin, all.columns};
+}
+
 }  // namespace
 
 Result<Llama> Llama::create(const ModelConfig& config, const Weights& weights, int max_positions,
@@ -43,6 +56,9 @@ Llama::Llama(const ModelConfig& config, const Weights& weights, RopeTable rope, 
     // The widest input a quantised matrix reads, so that later resizes find the memory in place.
     int widest = std::max({config.embedding, attended_.columns, config.feed_forward});
     quantized_.resize(max_rows, round_up(widest, 32));
+    remainders_.resize(max_rows, round_up(widest, 32));
+    precise_.reserve(static_cast<std::size_t>(max_rows));
+    precise_wanted_.reserve(static_cast<std::size_t>(max_rows));
 }
 
 std::size_t Llama::scratch_bytes() const {
@@ -55,6 +71,9 @@ std::size_t Llama::scratch_bytes() const {
 void Llama::forward(KernelContext& context, const KvView& kv, const PackedStep& step, Rows logits) {
     int rows = static_cast<int>(step.tokens.size());
     TAPROOT_ASSERT(rows <= max_rows_ && step.positions.size() == step.tokens.size());
+    precise_.clear();
+    for (int row = 0; row < rows; ++row)
+        if (step.positions[static_cast<std::size_t>(row)] < kBlockTokens) add_row(row, &precise_);
     Rows hidden = hidden_.rows(rows);
     embed_rows(context, weights_->embedding, step.tokens, hidden);
     for (int layer = 0; layer < config_.layers; ++layer) {
@@ -65,14 +84,15 @@ void Llama::forward(KernelContext& context, const KvView& kv, const PackedStep& 
     int wanted = static_cast<int>(step.wanted.size());
     if (wanted == 0) return;
     Rows last = normed_.rows(wanted);
-    for (int i = 0; i < wanted; ++i)
-        std::copy_n(hidden.row(step.wanted[static_cast<std::size_t>(i)]), last.columns,
-                    last.row(i));
+    precise_wanted_.clear();
+    for (int i = 0; i < wanted; ++i) {
+        std::int32_t row = step.wanted[static_cast<std::size_t>(i)];
+        std::copy_n(hidden.row(row), last.columns, last.row(i));
+        if (step.positions[static_cast<std::size_t>(row)] < kBlockTokens)
+            add_row(i, &precise_wanted_);
+    }
     rmsnorm(context, last, weights_->output_norm.data(), config_.norm_epsilon, last);
-    const PanelMatrix& head = weights_->head();
-    bool quantized = dtype_info(head.dtype()).quantized;
-    if (quantized) quantize_rows(context, last, &quantized_);
-    linear(context, head, {last, quantized ? &quantized_ : nullptr}, logits);
+    apply(context, {&weights_->head(), 1}, last, logits, Accumulate::kOverwrite, precise_wanted_);
 }
 
 // hidden += O * attention(rope(Q), rope(K), V), all of norm(hidden).
@@ -111,12 +131,30 @@ void Llama::feed_forward(KernelContext& context, const LayerWeights& weights, in
 
 void Llama::apply(KernelContext& context, const StackedMatrix& m, ConstRows x, Rows out,
                   Accumulate accumulate) {
-    if (m.quantized()) quantize_rows(context, x, &quantized_);
-    LinearInput in{x, m.quantized() ? &quantized_ : nullptr};
-    int begin = 0;
-    for (const PanelMatrix& part : m.parts()) {
-        linear(context, part, in, slice(out, begin, part.rows()), accumulate);
-        begin += part.rows();
+    apply(context, m.parts(), x, out, accumulate, precise_);
+}
+
+void Llama::apply(KernelContext& context, std::span<const PanelMatrix> parts, ConstRows x, Rows out,
+                  Accumulate accumulate, std::span<const RowRange> precise) {
+    bool quantized = std::any_of(parts.begin(), parts.end(), [](const PanelMatrix& part) {
+        return dtype_info(part.dtype()).quantized;
+    });
+    if (quantized) quantize_rows(context, x, &quantized_);
+    auto for_parts = [&](LinearInput in, Rows to, Accumulate how, bool only_quantized) {
+        int begin = 0;
+        for (const PanelMatrix& part : parts) {
+            if (!only_quantized || dtype_info(part.dtype()).quantized)
+                linear(context, part, in, slice(to, begin, part.rows()), how);
+            begin += part.rows();
+        }
+    };
+    for_parts({x, &quantized_}, out, accumulate, false);
+    if (!quantized) return;
+    for (const RowRange& range : precise) {
+        ConstRows rows{x.row(range.begin), x.stride, range.end - range.begin, x.columns};
+        quantize_remainders(context, rows, quantized_, range.begin, &remainders_);
+        for_parts({rows, &remainders_}, rows_of(out, range.begin, range.end), Accumulate::kAdd,
+                  true);
     }
 }
 

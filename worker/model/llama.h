@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "base/types.h"
@@ -24,9 +25,11 @@ struct PackedStep {
 
 // A decoder of the Llama family (Llama, Mistral, SmolLM2): RMSNorm, rotary attention with grouped
 // queries, SwiGLU. Holds the scratch of one step, so forward() allocates nothing.
-// Owner: one thread. Results of a row depend only on its sequence's tokens, never on the others in
-// the step (kernels/README.md gives the canonical arithmetic).
-// Method: Touvron et al. 2023, "Llama 2"; rotary pairs as GGUF stores them.
+// Every later token attends to the first ones, so their errors reach everything: rows of a
+// sequence's first block enter quantised matrices with about 15 bits (quantize_remainders), all
+// others with 8. Owner: one thread. Results of a row depend only on its sequence's tokens, never on
+// the others in the step (kernels/README.md gives the canonical arithmetic). Method: Touvron et al.
+// 2023, "Llama 2"; rotary pairs as GGUF stores them.
 class Llama {
 public:
     // `weights` must outlive this. Error: kUnavailable (no memory for the scratch).
@@ -43,6 +46,10 @@ public:
     [[nodiscard]] std::size_t scratch_bytes() const;
 
 private:
+    struct RowRange {
+        int begin;
+        int end;
+    };
     struct Matrix {  // scratch: [max_rows][stride]
         AlignedBuffer buffer;
         int columns = 0;
@@ -54,9 +61,12 @@ private:
 
     void attend(KernelContext& context, const KvView& kv, const PackedStep& step, int layer);
     void feed_forward(KernelContext& context, const LayerWeights& layer, int rows);
-    // out (+)= m * x, quantising x first when some part of m wants that.
+    // out (+)= m * x, quantising x first when some part of m wants that. `precise`: rows of x that
+    // enter with their remainders too.
     void apply(KernelContext& context, const StackedMatrix& m, ConstRows x, Rows out,
                Accumulate accumulate);
+    void apply(KernelContext& context, std::span<const PanelMatrix> parts, ConstRows x, Rows out,
+               Accumulate accumulate, std::span<const RowRange> precise);
 
     ModelConfig config_;
     const Weights* weights_;
@@ -68,6 +78,9 @@ private:
     Matrix attended_;  // heads * head_dim
     Matrix gate_up_;   // gate, then up
     QuantizedRows quantized_;
+    QuantizedRows remainders_;
+    std::vector<RowRange> precise_;         // rows of the step within the first block
+    std::vector<RowRange> precise_wanted_;  // likewise, of the wanted rows
 };
 
 }  // namespace taproot

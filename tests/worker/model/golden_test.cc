@@ -109,11 +109,7 @@ TEST(ModelGoldens, NativeWeightsStayNearTheFloat32Reference) {
         if (!golden.at("prompt_mean_nll").is_null()) {
             double distance =
                 std::abs(got.mean_nll - golden.at("prompt_mean_nll").to_number<double>());
-            // A mean over six tokens (the prompt "code", 0.0420) carries more of the noise of int8
-            // activations than one over sixteen: its bound is the only one above 0.04. See
-            // worker/model/README.md for what a smaller distance would cost.
-            std::size_t scored = golden.at("prompt_ids").as_array().size() - 1;
-            EXPECT_LE(distance, scored < 8 ? 0.045 : 0.04) << std::string(name);
+            EXPECT_LE(distance, 0.04) << std::string(name);
             sum += distance;
             ++prompts;
             std::printf("%-14s nll differs by %.4f, logits by %.3f\n", std::string(name).c_str(),
