@@ -47,81 +47,125 @@ void pause() {
 #endif
 }
 
-// Three stages of waiting. Pauses answer within ~50 ns but keep the core; they last a few
-// microseconds, enough for the skew between threads of one region. Yields still answer within
-// ~1 us and give the core to any other runnable thread, which is what an oversubscribed machine
-// needs. Then the thread sleeps: an idle engine costs nothing.
-constexpr int kPauses = 100;
-constexpr auto kYieldTime = std::chrono::microseconds(50);
+// How long a thread polls before it sleeps: longer than one item of work and than what the caller
+// does between two regions of a step, shorter than what others on this core would notice. No
+// sched_yield: where somebody else runs on this core it gives away a whole time slice.
+constexpr auto kSpinTime = std::chrono::microseconds(50);
+constexpr int kPausesPerLook = 16;  // between two looks at the clock
 
 // Returns true as soon as done(), false when it is time to sleep.
 template <typename Done>
 bool spin_until(Done done) {
-    for (int i = 0; i < kPauses; ++i) {
-        if (done()) return true;
-        pause();
-    }
-    const auto end = std::chrono::steady_clock::now() + kYieldTime;
+    if (done()) return true;
+    const auto end = std::chrono::steady_clock::now() + kSpinTime;
     do {
-        for (int i = 0; i < 4; ++i) {
-            sched_yield();
+        for (int i = 0; i < kPausesPerLook; ++i) {
+            pause();
             if (done()) return true;
         }
     } while (std::chrono::steady_clock::now() < end);
     return false;
 }
 
+// The state word: number of the region, open or closed, workers inside.
+using State = std::uint64_t;
+constexpr State kInside = (1u << 16) - 1;
+constexpr State kOpen = 1u << 16;
+constexpr State kStop = 1u << 17;  // threads end; never closed again
+constexpr int kRegionShift = 18;   // 2^46 regions do not wrap
+
+constexpr State region_of(State state) {
+    return state >> kRegionShift;
+}
+
+// Where one side sleeps until the other has changed the state. All steps are sequentially
+// consistent. The sleeper reads the ticket, announces itself, looks at the state and sleeps while
+// the ticket stands; the waker changes the state and takes the announcements, and who has taken any
+// moves the ticket. No change is slept through: whoever takes an announcement, for whatever change,
+// moves the ticket after the sleeper has read it, and the sleeper looks again. And if nobody takes
+// it, the waker's look at the announcements came before it, so the sleeper's look came after the
+// change.
+class Bed {
+public:
+    template <typename Awake>
+    void sleep_until(Awake awake) {
+        while (!awake()) {
+            const std::uint32_t ticket = ticket_.load(std::memory_order_seq_cst);
+            sleepers_.fetch_add(1, std::memory_order_seq_cst);
+            if (awake()) return;
+            futex_wait(ticket_, ticket);
+        }
+    }
+
+    // After the change. One system call per time that somebody lay down, not per change: a woken
+    // thread may wait long for a core.
+    void wake_all() {
+        if (sleepers_.load(std::memory_order_seq_cst) == 0) return;
+        sleepers_.store(0, std::memory_order_seq_cst);
+        ticket_.fetch_add(1, std::memory_order_seq_cst);
+        futex_wake_all(ticket_);
+    }
+
+private:
+    Word sleepers_{0};
+    Word ticket_{0};
+};
+
 }  // namespace
 
-// Each word has its own cache line: waiting threads poll one, finishing threads write another.
-// Sleeping follows one pattern on both sides: the sleeper raises its flag and then looks at the
-// word again; the waker changes the word and then looks at the flag. Both are sequentially
-// consistent, so at least one of them sees the other.
 struct ForkJoin::Shared {
-    alignas(64) Word generation{0};  // one more per run(); workers wait for it to move
-    alignas(64) Word unfinished{0};  // workers still inside the task; the caller waits for 0
-    alignas(64) std::atomic<int> sleeping_workers{0};
-    std::atomic<bool> caller_sleeps{false};
-    alignas(64) const TaskRef* task = nullptr;  // published by generation; null: leave
+    alignas(64) std::atomic<State> state{0};
+    alignas(64) Bed workers_bed;
+    alignas(64) Bed caller_bed;
+    // Written while the region is closed and empty, read by who has entered.
+    alignas(64) const TaskRef* task = nullptr;
     std::vector<std::thread> workers;
 
-    void start() {
-        generation.fetch_add(1, std::memory_order_seq_cst);
-        if (sleeping_workers.load(std::memory_order_seq_cst) > 0) futex_wake_all(generation);
+    // The caller's side. While closed and empty nobody else changes the state.
+    void open(State flags) {
+        const State now = state.load(std::memory_order_relaxed);
+        state.store(((region_of(now) + 1) << kRegionShift) | flags, std::memory_order_seq_cst);
+        workers_bed.wake_all();
     }
 
-    std::uint32_t wait_for_start(std::uint32_t seen) {
-        auto moved = [&] { return generation.load(std::memory_order_acquire) != seen; };
-        if (!spin_until(moved)) {
-            sleeping_workers.fetch_add(1, std::memory_order_seq_cst);
-            while (generation.load(std::memory_order_seq_cst) == seen) futex_wait(generation, seen);
-            sleeping_workers.fetch_sub(1, std::memory_order_relaxed);
+    void close_and_join() {
+        if ((state.fetch_and(~kOpen, std::memory_order_seq_cst) & kInside) == 0) return;
+        auto empty = [this] { return (state.load(std::memory_order_seq_cst) & kInside) == 0; };
+        if (!spin_until(empty)) caller_bed.sleep_until(empty);
+    }
+
+    // A worker's side. The first region that is not `seen`, open or closed already.
+    State wait_for_next(State seen) {
+        auto moved = [&] { return region_of(state.load(std::memory_order_seq_cst)) != seen; };
+        if (!spin_until(moved)) workers_bed.sleep_until(moved);
+        return state.load(std::memory_order_acquire);
+    }
+
+    bool enter(State& now) {
+        while ((now & kOpen) != 0) {
+            if (state.compare_exchange_weak(now, now + 1, std::memory_order_acq_rel,
+                                            std::memory_order_acquire)) {
+                return true;
+            }
         }
-        return generation.load(std::memory_order_acquire);
+        return false;
     }
 
-    void finish() {
-        if (unfinished.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
-        if (caller_sleeps.load(std::memory_order_seq_cst)) futex_wake_all(unfinished);
-    }
-
-    void wait_for_finish() {
-        auto none = [&] { return unfinished.load(std::memory_order_acquire) == 0; };
-        if (spin_until(none)) return;
-        caller_sleeps.store(true, std::memory_order_seq_cst);
-        while (std::uint32_t left = unfinished.load(std::memory_order_seq_cst)) {
-            futex_wait(unfinished, left);
-        }
-        caller_sleeps.store(false, std::memory_order_relaxed);
+    void leave() {
+        const State before = state.fetch_sub(1, std::memory_order_seq_cst);
+        if ((before & kOpen) == 0 && (before & kInside) == 1) caller_bed.wake_all();
     }
 
     void work(int thread) {
-        std::uint32_t seen = 0;
+        State seen = 0;
         for (;;) {
-            seen = wait_for_start(seen);
-            if (task == nullptr) return;
+            State now = wait_for_next(seen);
+            const bool entered = enter(now);  // may find a later region than the one it waited for
+            if ((now & kStop) != 0) return;
+            seen = region_of(now);
+            if (!entered) continue;
             (*task)(thread);
-            finish();
+            leave();
         }
     }
 };
@@ -143,20 +187,16 @@ ForkJoin::ForkJoin(int threads) : threads_(threads), shared_(std::make_unique<Sh
 }
 
 ForkJoin::~ForkJoin() {
-    shared_->task = nullptr;
-    shared_->start();
+    shared_->open(kStop);
     for (std::thread& worker : shared_->workers) worker.join();
 }
 
-void ForkJoin::run(TaskRef task) {
-    if (threads_ > 1) {
-        shared_->task = &task;
-        shared_->unfinished.store(static_cast<std::uint32_t>(threads_ - 1),
-                                  std::memory_order_relaxed);
-        shared_->start();
-    }
+void ForkJoin::share(TaskRef task) {
+    if (threads_ == 1) return task(0);
+    shared_->task = &task;
+    shared_->open(kOpen);
     task(0);
-    if (threads_ > 1) shared_->wait_for_finish();
+    shared_->close_and_join();
 }
 
 int default_thread_count() {

@@ -25,10 +25,28 @@ private:
 };
 
 // The kernel threads of one engine, passed by reference (no globals; two engines can live in one
-// process). run() is a fork and a join: the caller works as thread 0.
-// Owner: one thread calls run(), never two at once, never from inside a task.
-// Waiting spins briefly and then sleeps, so that a machine with more engines than cores still
-// moves.
+// process). share() is a fork and a join that never waits for a thread which did not start.
+//
+// A region has two states in one atomic word, beside its number and the count of workers inside:
+//
+//           share() begins                task(0) has returned           inside is 0
+//   closed ───────────────> open ───────────────────────────> closed, ───────────────> closed
+//   (inside = 0)             │  ^                             workers    share() returns
+//                            └──┘                             leave
+//                  enter: inside + 1, by a compare-and-swap
+//                  that fails once the region is closed
+//
+// - A worker enters a region at most once, and only while it is open; one that the system did not
+//   run in time finds it closed and waits for the next. So a busy machine costs the help of that
+//   thread, not a time slice per region.
+// - Nobody enters after the close, and share() returns only when nobody is inside: the task and
+//   what it captured are not touched afterwards. What workers wrote is visible then.
+// - The price: a worker may never come. A task must therefore take its work from claims that all
+//   threads share (WorkRanges, parallel_for) until none is left; a fixed part per thread is lost
+//   with its thread.
+// Waiting spins for some microseconds and then sleeps, on both sides, so that a machine with more
+// threads than cores still moves. Owner: one thread calls share(), never two at once, never from
+// inside a task.
 class ForkJoin {
 public:
     // `threads` >= 1 in total, the caller included.
@@ -39,9 +57,10 @@ public:
 
     [[nodiscard]] int threads() const { return threads_; }
 
-    // Calls task(0) .. task(threads()-1), each on its own thread; returns when all have returned.
-    // Cost: below 1 us between threads that are still spinning. Tasks must not throw.
-    void run(TaskRef task);
+    // Calls task(0) here and task(i) on every worker i in 1 .. threads()-1 that comes before
+    // task(0) has returned; returns when all that came have returned. Tasks must not throw.
+    // Cost: below 1 us between threads that are still spinning.
+    void share(TaskRef task);
 
 private:
     struct Shared;
@@ -52,18 +71,5 @@ private:
 // Threads worth starting: min(CPUs in the affinity mask, cgroup CPU quota rounded down), at
 // least 1.
 int default_thread_count();
-
-// The part [begin, end) of `count` items that thread `index` of `threads` owns: contiguous, sizes
-// differ by <= 1.
-struct Range {
-    int begin;
-    int end;
-};
-constexpr Range split_range(int count, int threads, int index) {
-    int base = count / threads;
-    int extra = count % threads;
-    int begin = index * base + (index < extra ? index : extra);
-    return {begin, begin + base + (index < extra ? 1 : 0)};
-}
 
 }  // namespace taproot

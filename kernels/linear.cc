@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "kernels/ops.h"
 #include "kernels/panel_layout.h"
+#include "kernels/parallel.h"
 #include "kernels/work_ranges.h"
 
 namespace taproot {
@@ -111,27 +112,18 @@ void linear(KernelContext& context, const PanelMatrix& w, const LinearInput& in,
     }
     WorkRanges ranges(items, threads, std::clamp(items / threads / 8, 1, 4));
     auto task = [&](int thread) { ranges.work(thread, [&](int item) { run_item(job, item); }); };
-    context.pool.run(task);
+    context.pool.share(task);
 }
 
 void embed_rows(KernelContext& context, const PanelMatrix& table, std::span<const std::int32_t> ids,
                 Rows out) {
     TAPROOT_ASSERT(out.columns == table.columns());
     TAPROOT_ASSERT(out.rows == static_cast<int>(ids.size()));
-    auto embed_range = [&](Range range) {
-        for (int i = range.begin; i < range.end; ++i) {
+    parallel_for(context, out.rows, 0.5 * out.columns, [&](int begin, int end) {
+        for (int i = begin; i < end; ++i) {
             table.dequantize_row(ids[static_cast<std::size_t>(i)], out.row(i));
         }
-    };
-    constexpr int kSerialRows = 8;
-    if (out.rows <= kSerialRows || context.pool.threads() == 1) {
-        embed_range({0, out.rows});
-        return;
-    }
-    auto task = [&](int thread) {
-        embed_range(split_range(out.rows, context.pool.threads(), thread));
-    };
-    context.pool.run(task);
+    });
 }
 
 }  // namespace taproot

@@ -9,6 +9,7 @@
 #include "kernels/half.h"
 #include "kernels/linear.h"
 #include "kernels/panel_layout.h"
+#include "kernels/work_ranges.h"
 
 namespace taproot {
 namespace {
@@ -131,23 +132,20 @@ Result<PanelMatrix> PanelMatrix::pack(DType dtype, int columns, std::span<const 
     }
     StackedRows stacked(sources, static_cast<std::size_t>(columns / info.block_elements) *
                                      static_cast<std::size_t>(info.block_bytes));
-    auto pack_panels = [&](int thread) {
-        Range range = split_range(matrix.panels_, pool.threads(), thread);
-        for (int p = range.begin; p < range.end; ++p) {
-            std::byte* panel =
-                matrix.data_.data() + static_cast<std::size_t>(p) * matrix.panel_bytes_;
-            for (int lane = 0; lane < kPanelRows; ++lane) {
-                const std::byte* row = stacked.row(std::int64_t{p} * kPanelRows + lane);
-                if (row == nullptr) break;  // padding rows keep their zeros
-                if (info.quantized) {
-                    pack_quantized_row(dtype, columns / kBlockColumns, row, lane, panel);
-                } else {
-                    pack_float_row(dtype, columns, row, lane, panel);
-                }
+    auto pack_panel = [&](int p) {
+        std::byte* panel = matrix.data_.data() + static_cast<std::size_t>(p) * matrix.panel_bytes_;
+        for (int lane = 0; lane < kPanelRows; ++lane) {
+            const std::byte* row = stacked.row(std::int64_t{p} * kPanelRows + lane);
+            if (row == nullptr) break;  // padding rows keep their zeros
+            if (info.quantized) {
+                pack_quantized_row(dtype, columns / kBlockColumns, row, lane, panel);
+            } else {
+                pack_float_row(dtype, columns, row, lane, panel);
             }
         }
     };
-    pool.run(pack_panels);
+    WorkRanges ranges(matrix.panels_, pool.threads(), 1);
+    pool.share([&](int thread) { ranges.work(thread, pack_panel); });
     return matrix;
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/context.h"
 #include "kernels/fork_join.h"
+#include "kernels/work_ranges.h"
 
 namespace taproot {
 
@@ -21,10 +23,9 @@ void parallel_for(KernelContext& context, int count, double item_ns, const Part&
         part(0, count);
         return;
     }
-    context.pool.run([&](int thread) {
-        Range mine = split_range(count, threads, thread);
-        if (mine.begin < mine.end) part(mine.begin, mine.end);
-    });
+    // A few parts per thread: a thread that comes late leaves most of its share to the others.
+    WorkRanges ranges(count, threads, std::max(1, count / (4 * threads)));
+    context.pool.share([&](int thread) { ranges.work_parts(thread, part); });
 }
 
 }  // namespace taproot

@@ -3,12 +3,12 @@
 #include "kernels/linear.h"
 #include "kernels/ops.h"
 #include "kernels/panel_layout.h"
+#include "kernels/parallel.h"
 
 namespace taproot {
 namespace {
 
-// Below this a fork costs more than the work.
-constexpr std::int64_t kSerialElements = 8192;
+constexpr double kElementNs = 0.25;
 
 }  // namespace
 
@@ -25,19 +25,11 @@ void QuantizedRows::resize(int rows, int columns) {
 
 void quantize_rows(KernelContext& context, ConstRows x, QuantizedRows* out) {
     out->resize(x.rows, x.columns);
-    auto quantize_range = [&](Range range) {
-        for (int r = range.begin; r < range.end; ++r) {
+    parallel_for(context, x.rows, kElementNs * x.columns, [&](int begin, int end) {
+        for (int r = begin; r < end; ++r) {
             context.ops.linear.quantize_row(x.row(r), out->blocks(), out->row(r));
         }
-    };
-    if (std::int64_t{x.rows} * x.columns <= kSerialElements || context.pool.threads() == 1) {
-        quantize_range({0, x.rows});
-        return;
-    }
-    auto task = [&](int thread) {
-        quantize_range(split_range(x.rows, context.pool.threads(), thread));
-    };
-    context.pool.run(task);
+    });
 }
 
 void quantize_remainders(KernelContext& context, ConstRows x, const QuantizedRows& quantized,

@@ -9,6 +9,7 @@
 #include "kernels/aligned_buffer.h"
 #include "kernels/fork_join.h"
 #include "kernels/roof_ops.h"
+#include "kernels/work_ranges.h"
 
 namespace taproot {
 namespace {
@@ -55,22 +56,36 @@ double compute_rate(ForkJoin& pool, double budget_s, float (*loop)(std::int64_t)
         rounds *= 2;
     }
     return best_rate(budget_s, [&] {
-        pool.run([&](int) { sink = loop(rounds); });
+        WorkRanges loops(pool.threads(), pool.threads(), 1);
+        pool.share([&](int thread) { loops.work(thread, [&](int) { sink = loop(rounds); }); });
         return static_cast<double>(rounds * ops_per_round) * pool.threads();
     });
 }
 
 double read_rate(int threads, double budget_s, const RoofOps& ops, const AlignedBuffer& buffer) {
     constexpr std::size_t kPiece = 1024;
+    constexpr int kPiecesPerClaim = 1024;
     ForkJoin pool(threads);
     const int pieces = static_cast<int>(buffer.bytes() / kPiece);
     return best_rate(budget_s, [&] {
-        pool.run([&](int thread) {
-            const Range mine = split_range(pieces, threads, thread);
-            sink = ops.read(buffer.data() + static_cast<std::size_t>(mine.begin) * kPiece,
-                            static_cast<std::size_t>(mine.end - mine.begin) * kPiece);
+        WorkRanges ranges(pieces, threads, kPiecesPerClaim);
+        pool.share([&](int thread) {
+            ranges.work_parts(thread, [&](int begin, int end) {
+                sink = ops.read(buffer.data() + static_cast<std::size_t>(begin) * kPiece,
+                                static_cast<std::size_t>(end - begin) * kPiece);
+            });
         });
         return static_cast<double>(pieces) * kPiece;
+    });
+}
+
+// An empty region in which every thread takes part.
+void run_together(ForkJoin& pool) {
+    std::atomic<int> missing{pool.threads()};
+    pool.share([&](int thread) {
+        missing.fetch_sub(1, std::memory_order_relaxed);
+        while (thread == 0 && missing.load(std::memory_order_relaxed) > 0) {
+        }
     });
 }
 
@@ -114,7 +129,7 @@ Result<Roofs> measure_roofs(const RoofOptions& options) {
     roofs.fp32_flop_per_s = compute_rate(pool, part_s, ops.fp32, ops.fp32_ops);
     constexpr int kRegions = 1000;
     const double regions_per_s = best_rate(part_s, [&] {
-        for (int i = 0; i < kRegions; ++i) pool.run([](int) {});
+        for (int i = 0; i < kRegions; ++i) run_together(pool);
         return static_cast<double>(kRegions);
     });
     roofs.fork_join_ns = 1e9 / regions_per_s;

@@ -22,7 +22,7 @@ struct Roofs {
     double int8_ops_per_s;                 // one multiply-add is two
     double fp32_flop_per_s;                // one multiply-add is two
     std::vector<double> read_bytes_per_s;  // [i]: i + 1 threads reading their parts of one buffer
-    double fork_join_ns;                   // an empty parallel region
+    double fork_join_ns;                   // an empty region in which all threads take part
 };
 
 // Takes the best of several short windows, so that other load disturbs little. Errors:

@@ -4,15 +4,28 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-
-#include "kernels/fork_join.h"
+#include <cstddef>
 
 namespace taproot {
 
-// Shares items 0 .. count-1 among the threads of one ForkJoin::run: each thread works through its
-// own contiguous range (its weights stay near it, and prefetch runs ahead), then helps the others,
-// so that a thread the system paused does not hold up the join. Which thread does an item never
-// changes a result. Cost: one uncontended atomic per `grain` items.
+// The part [begin, end) of `count` items that thread `index` of `threads` owns: contiguous, sizes
+// differ by <= 1.
+struct Range {
+    int begin;
+    int end;
+};
+constexpr Range split_range(int count, int threads, int index) {
+    int base = count / threads;
+    int extra = count % threads;
+    int begin = index * base + (index < extra ? index : extra);
+    return {begin, begin + base + (index < extra ? 1 : 0)};
+}
+
+// Shares items 0 .. count-1 among the threads of one ForkJoin::share: each thread works through its
+// own contiguous range (its weights stay near it, and prefetch runs ahead), then helps the others.
+// Any one thread that works until nothing is left does what the others never took, so a thread
+// that the system paused holds up the join by at most the `grain` items it is at. Which thread does
+// an item never changes a result. Cost: one uncontended atomic per `grain` items.
 class WorkRanges {
 public:
     WorkRanges(int count, int threads, int grain)
@@ -27,12 +40,19 @@ public:
     // Calls item(i) for every item this thread claims.
     template <typename Item>
     void work(int thread, Item&& item) {
+        work_parts(thread, [&](int begin, int end) {
+            for (int i = begin; i < end; ++i) item(i);
+        });
+    }
+
+    // Calls part(begin, end) for what this thread claims, at most `grain` items at a time.
+    template <typename Part>
+    void work_parts(int thread, Part&& part) {
         for (int step = 0; step < ranges_; ++step) {
             Claim& claim = claims_[index((thread + step) % ranges_)];
             while (claim.next.load(std::memory_order_relaxed) < claim.end) {
                 int begin = claim.next.fetch_add(grain_, std::memory_order_relaxed);
-                int end = std::min(begin + grain_, claim.end);
-                for (int i = begin; i < end; ++i) item(i);
+                if (begin < claim.end) part(begin, std::min(begin + grain_, claim.end));
             }
         }
     }

@@ -19,6 +19,7 @@
 #include "kernels/panel_layout.h"
 #include "kernels/roof_ops.h"
 #include "kernels/roofs.h"
+#include "kernels/work_ranges.h"
 
 namespace taproot {
 namespace {
@@ -112,18 +113,17 @@ public:
     }
     // The same bytes, only read: what decoding one row could at best reach now.
     void read(ForkJoin& pool) const {
-        auto task = [&](int thread) {
-            float sink = 0.0f;
-            for (std::size_t i = 0; i <= matrices_.size(); ++i) {
-                const PanelMatrix& w = i < matrices_.size() ? matrices_[i] : head_;
-                Range range = split_range(w.panels(), pool.threads(), thread);
-                std::size_t bytes =
-                    static_cast<std::size_t>(range.end - range.begin) * w.panel_bytes();
-                sink += read_op()(w.panel(range.begin), bytes / 1024 * 1024);
-            }
-            benchmark::DoNotOptimize(sink);
-        };
-        pool.run(task);
+        for (std::size_t i = 0; i <= matrices_.size(); ++i) {
+            const PanelMatrix& w = i < matrices_.size() ? matrices_[i] : head_;
+            WorkRanges ranges(w.panels(), pool.threads(), 4);
+            pool.share([&](int thread) {
+                ranges.work_parts(thread, [&](int begin, int end) {
+                    std::size_t bytes = static_cast<std::size_t>(end - begin) * w.panel_bytes();
+                    float sink = read_op()(w.panel(begin), bytes / 1024 * 1024);
+                    benchmark::DoNotOptimize(sink);
+                });
+            });
+        }
     }
     [[nodiscard]] double bytes(bool with_head) const {
         double sum = with_head ? static_cast<double>(head_.bytes()) : 0.0;
