@@ -450,7 +450,7 @@ void attention(KernelContext& context, const KvView& kv, int layer, int q_heads,
     if (plan.cost() < kForkWorthCost) {
         work(0);
     } else {
-        context.pool.share(work);
+        context.pool.run(work);
     }
 }
 
