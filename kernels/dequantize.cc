@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "kernels/half.h"
 #include "kernels/linear.h"
+#include "kernels/super_block.h"
 
 namespace taproot {
 namespace {
@@ -40,6 +41,18 @@ void scale_block(const int (&q)[32], float d, int bias, float* out) {
 }
 void scale_block_offset(const int (&q)[32], float d, float m, float* out) {
     for (int j = 0; j < 32; ++j) out[j] = static_cast<float>(q[j]) * d + m;
+}
+
+void dequantize_super_block(DType dtype, const std::byte* from, float* out) {
+    PanelFormat format = panel_format(dtype);
+    SuperBlock block;
+    read_super_block(dtype, from, &block);
+    float d = half_to_float(block.d);
+    float m = half_to_float(block.m);
+    for (int b = 0; b < kSuperBlocks; ++b) {
+        dequantize_block(format, d, m, block.sub_scales[b], block.quants[b],
+                         out + b * kBlockColumns);
+    }
 }
 
 void dequantize_block(DType dtype, const std::byte* block, float* out) {
@@ -79,6 +92,19 @@ void dequantize_block(DType dtype, const std::byte* block, float* out) {
                 q[j] = static_cast<std::int8_t>(byte_at(block, 2 + j));
             }
             scale_block(q, half_to_float(load_u16(block)), 0, out);
+            return;
+        case DType::kIQ4_NL:
+            unpack_nibbles(block + 2, q);
+            for (int& value : q) value = kIq4Values[value];
+            scale_block(q, half_to_float(load_u16(block)), 0, out);
+            return;
+        case DType::kQ2_K:
+        case DType::kQ3_K:
+        case DType::kQ4_K:
+        case DType::kQ5_K:
+        case DType::kQ6_K:
+        case DType::kIQ4_XS:
+            dequantize_super_block(dtype, block, out);
             return;
     }
     TAPROOT_UNREACHABLE();

@@ -20,9 +20,9 @@ inline constexpr int kTileRowsMax = 128;
 struct alignas(16) ActivationBlock {
     std::int8_t q[32];  // -127 .. 127
     float d;
-    float scaled_sum;  // d * float(sum)
-    std::int32_t sum;  // of q
-    std::int32_t unused;
+    float scaled_sum;           // d * float(sum)
+    std::int32_t sum;           // of q
+    std::int16_t half_sums[2];  // of q[0..15] and q[16..31]
 };
 static_assert(sizeof(ActivationBlock) == 48);
 

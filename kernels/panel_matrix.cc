@@ -9,6 +9,7 @@
 #include "kernels/half.h"
 #include "kernels/linear.h"
 #include "kernels/panel_layout.h"
+#include "kernels/super_block.h"
 #include "kernels/work_ranges.h"
 
 namespace taproot {
@@ -104,6 +105,30 @@ void pack_quantized_row(DType dtype, int blocks, const std::byte* row, int lane,
     }
 }
 
+// Types with super-blocks: see SubScales for what their bytes are.
+void pack_super_block_row(DType dtype, int blocks, const std::byte* row, int lane,
+                          std::byte* panel) {
+    PanelFormat format = panel_format(dtype);
+    auto source_block = static_cast<std::size_t>(dtype_info(dtype).block_bytes);
+    auto at = static_cast<std::size_t>(lane);
+    std::size_t sub_scales = sub_scale_bytes(format) / kPanelRows;
+    std::byte* quants = panel + quants_offset(format, blocks);
+    for (int b = 0; b < blocks; b += kSuperBlocks, row += source_block) {
+        SuperBlock block;
+        read_super_block(dtype, row, &block);
+        std::byte* head = panel + scale_head_offset(format, b);
+        std::memcpy(head + 2 * at, &block.d, 2);
+        if (format.offset) std::memcpy(head + 2 * kPanelRows + 2 * at, &block.m, 2);
+        for (int i = 0; i < kSuperBlocks; ++i, quants += quant_block_bytes(format)) {
+            std::byte* to = panel + sub_scale_offset(format, b + i) + at;
+            for (std::size_t s = 0; s < sub_scales; ++s) {
+                to[s * kPanelRows] = static_cast<std::byte>(block.sub_scales[i][s]);
+            }
+            put_quants(format, lane, block.quants[i], quants);
+        }
+    }
+}
+
 void pack_float_row(DType dtype, int columns, const std::byte* row, int lane, std::byte* panel) {
     std::size_t element = static_cast<std::size_t>(panel_format(dtype).element_bytes);
     for (std::size_t k = 0; k < static_cast<std::size_t>(columns); ++k) {
@@ -137,7 +162,9 @@ Result<PanelMatrix> PanelMatrix::pack(DType dtype, int columns, std::span<const 
         for (int lane = 0; lane < kPanelRows; ++lane) {
             const std::byte* row = stacked.row(std::int64_t{p} * kPanelRows + lane);
             if (row == nullptr) break;  // padding rows keep their zeros
-            if (info.quantized) {
+            if (panel_format(dtype).sub_scales != SubScales::kNone) {
+                pack_super_block_row(dtype, columns / kBlockColumns, row, lane, panel);
+            } else if (info.quantized) {
                 pack_quantized_row(dtype, columns / kBlockColumns, row, lane, panel);
             } else {
                 pack_float_row(dtype, columns, row, lane, panel);
@@ -162,36 +189,24 @@ void PanelMatrix::dequantize_row(int index, float* out) const {
         return;
     }
     int blocks = columns_ / kBlockColumns;
-    const std::byte* scales = from + lane * 2;
-    const std::byte* quants = from + quants_offset(format, blocks) + lane * 4;
+    const std::byte* quants = from + quants_offset(format, blocks);
     auto half_at = [](const std::byte* at) {
         std::uint16_t bits;
         std::memcpy(&bits, at, 2);
         return half_to_float(bits);
     };
-    for (int b = 0; b < blocks; ++b) {
-        float d = half_at(scales);
-        float m = format.offset ? half_at(scales + 2 * kPanelRows) : 0.0f;
-        for (int k = 0; k < kBlockColumns; ++k) {
-            int vector = k / 4;
-            int byte = k % 4;
-            bool nibble = format.quant_bits != 8;
-            int stored_vector = nibble ? vector % 4 : vector;
-            auto bits = static_cast<unsigned>(
-                quants[static_cast<std::size_t>(stored_vector) * kVectorBytes +
-                       static_cast<std::size_t>(byte)]);
-            if (nibble) bits = vector < 4 ? bits & 15u : bits >> 4;
-            if (format.quant_bits == 5) {
-                auto high =
-                    static_cast<unsigned>(quants[4 * kVectorBytes + static_cast<unsigned>(byte)]);
-                bits |= ((high >> vector) & 1u) << 4;
-            }
-            int q = static_cast<int>(bits) - format.bias;
-            float value = static_cast<float>(q) * d;
-            out[b * kBlockColumns + k] = format.offset ? value + m : value;
+    for (int b = 0; b < blocks; ++b, quants += quant_block_bytes(format)) {
+        const std::byte* head = from + scale_head_offset(format, b) + lane * 2;
+        float d = half_at(head);
+        float m = format.offset ? half_at(head + 2 * kPanelRows) : 0.0f;
+        std::uint8_t sub_scales[2] = {};
+        for (std::size_t s = 0; s < sub_scale_bytes(format) / kPanelRows; ++s) {
+            sub_scales[s] = static_cast<std::uint8_t>(
+                from[sub_scale_offset(format, b) + s * kPanelRows + lane]);
         }
-        scales += scale_block_bytes(format);
-        quants += quant_block_bytes(format);
+        std::uint8_t q[kBlockColumns];
+        get_quants(format, static_cast<int>(lane), quants, q);
+        dequantize_block(format, d, m, sub_scales, q, out + b * kBlockColumns);
     }
 }
 

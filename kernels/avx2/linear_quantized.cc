@@ -315,8 +315,10 @@ void quantized_tile(const QuantizedTile& tile) {
             return tile_of<DType::kQ5_0>(tile);
         case DType::kQ5_1:
             return tile_of<DType::kQ5_1>(tile);
-        default:
+        case DType::kQ8_0:
             return tile_of<DType::kQ8_0>(tile);
+        default:
+            return ref::linear_ops().quantized_tile(tile);
     }
 }
 

@@ -12,6 +12,7 @@ void set_empty_block(float d, ActivationBlock* out) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out->q), _mm256_setzero_si256());
     out->d = d;
     out->sum = 0;
+    out->half_sums[0] = out->half_sums[1] = 0;
     out->scaled_sum = d;
 }
 
@@ -29,11 +30,19 @@ void quantize_block(const float* x, ActivationBlock* out) {
     // The conversion rounds to nearest even (the default mode).
     __m512i q_low = _mm512_cvtps_epi32(_mm512_mul_ps(low, inverse));
     __m512i q_high = _mm512_cvtps_epi32(_mm512_mul_ps(high, inverse));
-    _mm_store_si128(reinterpret_cast<__m128i*>(out->q), _mm512_cvtepi32_epi8(q_low));
-    _mm_store_si128(reinterpret_cast<__m128i*>(out->q + 16), _mm512_cvtepi32_epi8(q_high));
-    int sum = _mm512_reduce_add_epi32(_mm512_add_epi32(q_low, q_high));
+    __m256i q = _mm256_set_m128i(_mm512_cvtepi32_epi8(q_high), _mm512_cvtepi32_epi8(q_low));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out->q), q);
+    // Sums of four neighbours, then of the four sums in each half.
+    __m256i fours = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), q);
+    __m256i eights = _mm256_hadd_epi32(fours, fours);
+    __m256i halves = _mm256_hadd_epi32(eights, eights);
+    int low_sum = _mm256_cvtsi256_si32(halves);
+    int high_sum = _mm_cvtsi128_si32(_mm256_extracti128_si256(halves, 1));
+    int sum = low_sum + high_sum;
     out->d = amax / 127.0f;
     out->sum = sum;
+    out->half_sums[0] = static_cast<std::int16_t>(low_sum);
+    out->half_sums[1] = static_cast<std::int16_t>(high_sum);
     out->scaled_sum = out->d * static_cast<float>(sum);
 }
 

@@ -8,6 +8,7 @@
 #include "kernels/linear_ops.h"
 #include "kernels/panel_layout.h"
 #include "kernels/ref/quantize.h"
+#include "kernels/super_block.h"
 #include "kernels/unroll.h"
 
 #if defined(__x86_64__)
@@ -25,53 +26,101 @@ float half_at(const std::byte* at) {
     return half_to_float(bits);
 }
 
-// One block of one panel, decoded: weight(row, k) = d[row] * w[row][k] + m[row].
+// One block of one panel, decoded. In the names of kernels/README.md: w = (quant - bias), times the
+// scale of its half for types whose scales of halves are exact integers (Q2_K, Q3_K).
 struct DecodedBlock {
     std::int16_t w[kPanelRows][kBlockColumns];
-    float d[kPanelRows];
+    float d[kPanelRows][2];  // of each half of the columns; both the same but for Q6_K
     float m[kPanelRows];
+    std::int16_t offsets[kPanelRows][2];  // Q2_K: integer offsets of the halves
 };
 
-int quant_at(PanelFormat format, const std::byte* block, int row, int k) {
-    int vector = k / 4;
-    int stored = format.quant_bits == 8 ? vector : vector % 4;
-    int byte = row * 4 + k % 4;
-    auto bits = static_cast<unsigned>(block[stored * 64 + byte]);
-    if (format.quant_bits != 8) bits = vector < 4 ? bits & 15u : bits >> 4;
-    if (format.quant_bits == 5) {
-        bits |= ((static_cast<unsigned>(block[4 * 64 + byte]) >> vector) & 1u) << 4;
+std::uint8_t sub_scale(PanelFormat format, const std::byte* panel, int b, int row, int which) {
+    return static_cast<std::uint8_t>(
+        panel[sub_scale_offset(format, b) + static_cast<std::size_t>(which * kPanelRows + row)]);
+}
+
+// Applies the bytes that go with the row's block to its d, m and w.
+void apply_sub_scales(PanelFormat format, const std::byte* panel, int b, int row,
+                      DecodedBlock* out) {
+    if (format.sub_scales == SubScales::kNone) return;
+    for (int h = 0; h < 2; ++h) {
+        bool halves = format.sub_scales == SubScales::kHalves;
+        bool half_offsets = format.sub_scales == SubScales::kHalfOffsets;
+        std::uint8_t bits = sub_scale(format, panel, b, row, halves || half_offsets ? h : 0);
+        int scale = half_offsets                                   ? bits & 15
+                    : format.sub_scales == SubScales::kBlockOffset ? bits
+                                                                   : static_cast<std::int8_t>(bits);
+        out->offsets[row][h] = static_cast<std::int16_t>(bits >> 4);
+        bool in_quants = half_offsets || (halves && format.quant_bits == 3);
+        if (!in_quants) {
+            out->d[row][h] *= static_cast<float>(scale);
+            continue;
+        }
+        for (int k = 16 * h; k < 16 * h + 16; ++k) {
+            out->w[row][k] = static_cast<std::int16_t>(out->w[row][k] * scale);
+        }
     }
-    return static_cast<int>(bits) - format.bias;
+    if (format.sub_scales == SubScales::kBlockOffset) {
+        out->m[row] *= static_cast<float>(sub_scale(format, panel, b, row, 1));
+    }
 }
 
 void decode_block(PanelFormat format, int blocks, const std::byte* panel, int b,
                   DecodedBlock* out) {
-    const std::byte* scales = panel + static_cast<std::size_t>(b) * scale_block_bytes(format);
+    const std::byte* head = panel + scale_head_offset(format, b);
     const std::byte* quants = panel + quants_offset(format, blocks) +
                               static_cast<std::size_t>(b) * quant_block_bytes(format);
     for (int row = 0; row < kPanelRows; ++row) {
-        out->d[row] = half_at(scales + row * 2);
-        out->m[row] = format.offset ? half_at(scales + (kPanelRows + row) * 2) : 0.0f;
+        out->d[row][0] = out->d[row][1] = half_at(head + row * 2);
+        out->m[row] = format.offset ? half_at(head + (kPanelRows + row) * 2) : 0.0f;
+        std::uint8_t q[kBlockColumns];
+        get_quants(format, row, quants, q);
         for (int k = 0; k < kBlockColumns; ++k) {
-            out->w[row][k] = static_cast<std::int16_t>(quant_at(format, quants, row, k));
+            int value = format.iq4_values ? kIq4Values[q[k]] : q[k] - format.bias;
+            out->w[row][k] = static_cast<std::int16_t>(value);
         }
+        apply_sub_scales(format, panel, b, row, out);
     }
 }
 
 TAPROOT_INLINE std::int32_t integer_dot(const std::int16_t* w, const std::int8_t* q) {
     std::int32_t dot = 0;
-    for (int k = 0; k < kBlockColumns; ++k) dot += std::int32_t{w[k]} * q[k];
+    for (int k = 0; k < kBlockColumns / 2; ++k) dot += std::int32_t{w[k]} * q[k];
     return dot;
 }
 
-// One float32 rounding per operation: a product of scales, an fma, and for types with an offset a
-// second fma.
-TAPROOT_INLINE void add_block(const DecodedBlock& block, bool offset, const ActivationBlock& x,
+// How the two dots of a block (one per half of its columns) reach the sum: one float32 rounding per
+// operation.
+enum class Form { kScaled, kOffset, kHalfScales, kHalfOffsets };
+
+Form form_of(PanelFormat format) {
+    if (format.sub_scales == SubScales::kHalfOffsets) return Form::kHalfOffsets;
+    if (format.sub_scales == SubScales::kHalves && format.quant_bits == 6) return Form::kHalfScales;
+    return format.offset ? Form::kOffset : Form::kScaled;
+}
+
+TAPROOT_INLINE void add_block(const DecodedBlock& block, Form form, const ActivationBlock& x,
                               float* sums) {
     for (int row = 0; row < kPanelRows; ++row) {
-        auto dot = static_cast<float>(integer_dot(block.w[row], x.q));
-        sums[row] = std::fma(dot, block.d[row] * x.d, sums[row]);
-        if (offset) sums[row] = std::fma(block.m[row], x.scaled_sum, sums[row]);
+        std::int32_t low = integer_dot(block.w[row], x.q);
+        std::int32_t high = integer_dot(block.w[row] + 16, x.q + 16);
+        auto dot = static_cast<float>(low + high);
+        const float* d = block.d[row];
+        float m = block.m[row];
+        float& sum = sums[row];
+        if (form == Form::kScaled || form == Form::kOffset) {
+            sum = std::fma(dot, d[0] * x.d, sum);
+            if (form == Form::kOffset) sum = std::fma(m, x.scaled_sum, sum);
+        } else if (form == Form::kHalfScales) {
+            float both = std::fma(static_cast<float>(high), d[1], static_cast<float>(low) * d[0]);
+            sum = std::fma(both, x.d, sum);
+        } else {
+            std::int32_t offset =
+                block.offsets[row][0] * x.half_sums[0] + block.offsets[row][1] * x.half_sums[1];
+            float both = std::fma(static_cast<float>(offset), m, dot * d[0]);
+            sum = std::fma(both, x.d, sum);
+        }
     }
 }
 
@@ -84,6 +133,7 @@ void store_sums(const float* sums, int row, int column, const TileOut& out) {
 
 TAPROOT_INLINE void quantized_tile_body(const QuantizedTile& tile) {
     PanelFormat format = panel_format(tile.dtype);
+    Form form = form_of(format);
     for (int p = 0; p < kTilePanels && p * kPanelRows < tile.out.columns; ++p) {
         float sums[kTileRowsMax][kPanelRows] = {};
         for (int b = 0; b < tile.blocks; ++b) {
@@ -91,7 +141,7 @@ TAPROOT_INLINE void quantized_tile_body(const QuantizedTile& tile) {
             decode_block(format, tile.blocks, tile.panels[p], b, &block);
             for (int t = 0; t < tile.rows; ++t) {
                 const ActivationBlock& x = tile.x[std::int64_t{t} * tile.blocks + b];
-                add_block(block, format.offset, x, sums[t]);
+                add_block(block, form, x, sums[t]);
             }
         }
         for (int t = 0; t < tile.rows; ++t) store_sums(sums[t], t, p * kPanelRows, tile.out);

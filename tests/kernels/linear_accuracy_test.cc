@@ -27,7 +27,8 @@ std::vector<float> gaussian_rows(Random& random, int columns, bool outliers) {
     return x;
 }
 
-Outcome compute(DType type, int columns, bool outliers, Isa isa) {
+Outcome compute(DType type, int columns_least, bool outliers, Isa isa) {
+    int columns = testing::whole_blocks(type, columns_least);
     Random random(static_cast<std::uint64_t>(columns) + (outliers ? 1 : 0));
     auto bytes = testing::random_weights(random, type, kOutputs, columns);
     std::vector<float> w(static_cast<std::size_t>(kOutputs * columns));

@@ -69,7 +69,9 @@ std::string difference(const std::vector<float>& expected, const std::vector<flo
     return "";
 }
 
-void expect_all_equal_ref(const Case& shape, const std::vector<int>& thread_counts) {
+// `shape.columns` is rounded up to whole blocks of the type.
+void expect_all_equal_ref(Case shape, const std::vector<int>& thread_counts) {
+    shape.columns = testing::whole_blocks(shape.type, shape.columns);
     Layer layer = make_layer(shape, 77 + static_cast<std::uint64_t>(shape.rows));
     for (Accumulate accumulate : {Accumulate::kOverwrite, Accumulate::kAdd}) {
         std::vector<float> expected = run(layer, Isa::kRef, 1, accumulate);
@@ -142,13 +144,14 @@ TEST(LinearBits, ThreadsDoNotChangeBits) {
 // A row's result may not depend on which rows are computed with it.
 TEST(LinearBits, ARowAloneEqualsTheRowInABatch) {
     for (DType type : testing::kAllTypes) {
-        Layer batch = make_layer({type, 45, 160, 80}, 5);
+        int columns = testing::whole_blocks(type, 160);
+        Layer batch = make_layer({type, 45, columns, 80}, 5);
         for (Isa isa : available_isas()) {
             std::vector<float> all = run(batch, isa, 2, Accumulate::kOverwrite);
             for (int r : {0, 1, 7, 31, 44}) {
-                Layer alone{{type, 1, 160, 80}, PanelMatrix{}, {}};
-                alone.x.assign(batch.x.begin() + r * (160 + kGap),
-                               batch.x.begin() + (r + 1) * (160 + kGap));
+                Layer alone{{type, 1, columns, 80}, PanelMatrix{}, {}};
+                alone.x.assign(batch.x.begin() + r * (columns + kGap),
+                               batch.x.begin() + (r + 1) * (columns + kGap));
                 std::swap(alone.w, batch.w);
                 std::vector<float> one = run(alone, isa, 1, Accumulate::kOverwrite);
                 std::swap(alone.w, batch.w);
@@ -162,23 +165,32 @@ TEST(LinearBits, ARowAloneEqualsTheRowInABatch) {
 
 // Every product at its largest, all of one sign: what saturates, saturates here.
 TEST(LinearBits, ExtremeQuantsStayExact) {
+    constexpr int kRows = 8;
+    constexpr int kOutputs = 17;
     for (DType type : testing::kQuantizedTypes) {
         DTypeInfo info = dtype_info(type);
+        testing::HalvesAt halves = testing::halves_at(type);
+        int columns = testing::whole_blocks(type, 64);
         for (unsigned fill : {0x00u, 0x7fu, 0x80u, 0x81u, 0xf0u, 0xffu}) {
-            std::vector<std::byte> bytes(static_cast<std::size_t>(17 * 2 * info.block_bytes),
-                                         static_cast<std::byte>(fill));
+            std::vector<std::byte> bytes(
+                static_cast<std::size_t>(kOutputs * columns / info.block_elements *
+                                         info.block_bytes),
+                static_cast<std::byte>(fill));
             for (std::size_t at = 0; at < bytes.size();
                  at += static_cast<std::size_t>(info.block_bytes)) {
-                bytes[at] = std::byte{0x00};
-                bytes[at + 1] = std::byte{0x3c};  // d = 1
-                if (panel_format(type).offset)
-                    bytes[at + 2] = bytes[at + 3] = std::byte{0};  // m = 0
+                const std::uint16_t one = 0x3c00, zero = 0;
+                std::memcpy(&bytes[at + static_cast<std::size_t>(halves.d)], &one, 2);
+                if (halves.m >= 0) {
+                    std::memcpy(&bytes[at + static_cast<std::size_t>(halves.m)], &zero, 2);
+                }
             }
-            std::vector<float> w(17 * 64);
-            dequantize(type, bytes.data(), 17 * 64, w.data());
-            Layer layer{{type, 8, 64, 17}, testing::must_pack(type, 64, bytes, 17), {}};
-            for (int r = 0; r < 8; ++r) {
-                for (int k = 0; k < 64 + kGap; ++k) {
+            std::vector<float> w(static_cast<std::size_t>(kOutputs * columns));
+            dequantize(type, bytes.data(), kOutputs * columns, w.data());
+            Layer layer{{type, kRows, columns, kOutputs},
+                        testing::must_pack(type, columns, bytes, kOutputs),
+                        {}};
+            for (int r = 0; r < kRows; ++r) {
+                for (int k = 0; k < columns + kGap; ++k) {
                     bool negative =
                         r % 4 == 1 || (r % 4 == 2 && k % 2 == 1) || (r % 4 == 3 && k % 4 >= 2);
                     layer.x.push_back(negative ? -127.0f : 127.0f);
@@ -186,14 +198,20 @@ TEST(LinearBits, ExtremeQuantsStayExact) {
             }
             for (Isa isa : available_isas()) {
                 std::vector<float> out = run(layer, isa, 1, Accumulate::kOverwrite);
-                for (int r = 0; r < 8; ++r) {
-                    float expected = 0.0f;  // integers far below 2^24
-                    for (int k = 0; k < 64; ++k) {
-                        expected += w[static_cast<std::size_t>(k)] *
-                                    layer.x[static_cast<std::size_t>(r * (64 + kGap) + k)];
+                for (int r = 0; r < kRows; ++r) {
+                    // Each block is an integer below 2^24, their sum may round.
+                    float expected = 0.0f;
+                    for (int b = 0; b < columns; b += 32) {
+                        float block = 0.0f;
+                        for (int k = b; k < b + 32; ++k) {
+                            block += w[static_cast<std::size_t>(k)] *
+                                     layer.x[static_cast<std::size_t>(r * (columns + kGap) + k)];
+                        }
+                        expected += block;
                     }
-                    for (int n = 0; n < 17; ++n) {
-                        ASSERT_EQ(out[static_cast<std::size_t>(r * (17 + kGap) + n)], expected)
+                    for (int n = 0; n < kOutputs; ++n) {
+                        ASSERT_EQ(out[static_cast<std::size_t>(r * (kOutputs + kGap) + n)],
+                                  expected)
                             << info.name << " " << to_string(isa) << " fill " << fill;
                     }
                 }

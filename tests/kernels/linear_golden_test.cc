@@ -56,7 +56,9 @@ TEST_P(QuantGoldens, DequantiseExactly) {
 // The file has no F32 and no F16: the first is a copy, the second is tested below, whole.
 INSTANTIATE_TEST_SUITE_P(FileTypes, QuantGoldens,
                          ::testing::Values(DType::kBF16, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
-                                           DType::kQ5_1, DType::kQ8_0),
+                                           DType::kQ5_1, DType::kQ8_0, DType::kQ2_K, DType::kQ3_K,
+                                           DType::kQ4_K, DType::kQ5_K, DType::kQ6_K, DType::kIQ4_NL,
+                                           DType::kIQ4_XS),
                          [](const ::testing::TestParamInfo<DType>& type) {
                              return std::string(dtype_info(type.param).name);
                          });

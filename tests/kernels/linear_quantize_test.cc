@@ -85,6 +85,22 @@ TEST(LinearQuantize, RoundsTiesToEvenAndKeepsTheLargestAt127) {
     }
 }
 
+TEST(LinearQuantize, SumsAreThoseOfTheQuants) {
+    Random random(12);
+    std::vector<float> x = testing::random_activations(random, 3, 32 * 37);
+    for (Isa isa : available_isas()) {
+        QuantizedRows rows = quantized(isa, x, 3);
+        for (int b = 0; b < 3 * 37; ++b) {
+            const ActivationBlock& block = rows.row(0)[b];
+            int halves[2] = {};
+            for (int k = 0; k < 32; ++k) halves[k / 16] += block.q[k];
+            ASSERT_EQ(block.half_sums[0], halves[0]);
+            ASSERT_EQ(block.half_sums[1], halves[1]);
+            ASSERT_EQ(block.sum, halves[0] + halves[1]);
+        }
+    }
+}
+
 TEST(LinearQuantize, QuantsNeverLeavePlusMinus127) {
     Random random(11);
     for (int round = 0; round < 2000; ++round) {

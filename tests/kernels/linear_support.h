@@ -16,11 +16,41 @@
 
 namespace taproot::testing {
 
-inline const std::vector<DType> kAllTypes = {DType::kF32,  DType::kF16,  DType::kBF16,
-                                             DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
-                                             DType::kQ5_1, DType::kQ8_0};
-inline const std::vector<DType> kQuantizedTypes = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
-                                                   DType::kQ5_1, DType::kQ8_0};
+inline const std::vector<DType> kAllTypes(std::begin(kDTypes), std::end(kDTypes));
+inline const std::vector<DType> kQuantizedTypes = [] {
+    std::vector<DType> types = kAllTypes;
+    std::erase_if(types, [](DType type) { return !dtype_info(type).quantized; });
+    return types;
+}();
+
+// At least `columns` and a whole number of the type's blocks.
+inline int whole_blocks(DType type, int columns) {
+    int block = dtype_info(type).block_elements;
+    return (columns + block - 1) / block * block;
+}
+
+// Where a block of the file has its f16 scale, and its f16 offset or minimum (-1: none).
+struct HalvesAt {
+    int d;
+    int m;
+};
+inline HalvesAt halves_at(DType type) {
+    switch (type) {
+        case DType::kQ2_K:
+            return {80, 82};
+        case DType::kQ3_K:
+            return {108, -1};
+        case DType::kQ6_K:
+            return {208, -1};
+        case DType::kQ4_1:
+        case DType::kQ5_1:
+        case DType::kQ4_K:
+        case DType::kQ5_K:
+            return {0, 2};
+        default:
+            return {0, -1};
+    }
+}
 
 // Every instruction set this machine has besides ref/.
 inline std::vector<Isa> simd_isas() {
@@ -70,8 +100,9 @@ inline std::vector<std::byte> random_weights(Random& random, DType type, int row
         }
         std::uint16_t d = random_half(random, 4, 9);
         std::uint16_t m = random_half(random, 7, 12);
-        std::memcpy(at, &d, 2);
-        if (type == DType::kQ4_1 || type == DType::kQ5_1) std::memcpy(at + 2, &m, 2);
+        HalvesAt halves = halves_at(type);
+        std::memcpy(at + halves.d, &d, 2);
+        if (halves.m >= 0) std::memcpy(at + halves.m, &m, 2);
     }
     return out;
 }

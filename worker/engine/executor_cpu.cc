@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "base/assert.h"
 #include "base/units.h"
 #include "kernels/fork_join.h"
+#include "kernels/panel_layout.h"
 #include "worker/model/llama.h"
 
 namespace taproot {
@@ -89,13 +91,13 @@ KvGeometry kv_geometry(const ModelConfig& config, KvDType dtype) {
 std::size_t estimate_weight_bytes(const LoadedModel& model, WeightMode mode) {
     std::size_t bytes = 0;
     for (const GgufTensor& tensor : model.file.tensors()) {
-        std::uint64_t row_bytes =
-            mode == WeightMode::kF32
-                ? tensor.columns() * sizeof(float)
-                : tensor.columns() / tensor.type->elements * tensor.type->bytes;
-        std::uint64_t rows =
-            tensor.dims_count == 1 ? 1 : round_up<std::uint64_t>(tensor.rows(), 16);
-        bytes += row_bytes * rows;
+        auto dtype = mode == WeightMode::kF32 ? DType::kF32 : find_dtype(*tensor.type);
+        if (tensor.dims_count == 1) {
+            bytes += tensor.columns() * sizeof(float);
+        } else if (dtype && tensor.columns() <= std::numeric_limits<int>::max()) {
+            bytes += panel_bytes(*dtype, static_cast<int>(tensor.columns())) *
+                     ((tensor.rows() + kPanelRows - 1) / kPanelRows);
+        }  // else load_weights() refuses it
     }
     return bytes;
 }

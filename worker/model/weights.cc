@@ -13,11 +13,14 @@
 namespace taproot {
 namespace {
 
-std::optional<DType> to_dtype(const GgmlType& type) {
-    for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ4_0, DType::kQ4_1,
-                        DType::kQ5_0, DType::kQ5_1, DType::kQ8_0})
-        if (dtype_info(dtype).name == type.name) return dtype;
-    return std::nullopt;
+// "F32, F16, ... and IQ4_XS"
+std::string supported_types() {
+    std::string out;
+    for (DType dtype : kDTypes) {
+        if (!out.empty()) out += dtype == std::end(kDTypes)[-1] ? " and " : ", ";
+        out += dtype_info(dtype).name;
+    }
+    return out;
 }
 
 class Loader {
@@ -87,13 +90,11 @@ private:
         const GgufTensor* tensor = file_.find_tensor(name);
         if (tensor == nullptr)
             return file_.tensor_error(ErrorCode::kInvalidArgument, name, "is missing");
-        auto dtype = to_dtype(*tensor->type);
+        auto dtype = find_dtype(*tensor->type);
         if (!dtype)
-            return file_.tensor_error(
-                ErrorCode::kUnsupported, name,
-                fmt::format("is of type {}; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1 and Q8_0 are "
-                            "supported",
-                            tensor->type->name));
+            return file_.tensor_error(ErrorCode::kUnsupported, name,
+                                      fmt::format("is of type {}; {} are supported",
+                                                  tensor->type->name, supported_types()));
         return *dtype;
     }
 
@@ -162,6 +163,12 @@ Result<LayerWeights> load_layer(Loader& loader, const ModelConfig& config, int l
 }
 
 }  // namespace
+
+std::optional<DType> find_dtype(const GgmlType& type) {
+    for (DType dtype : kDTypes)
+        if (dtype_info(dtype).name == type.name) return dtype;
+    return std::nullopt;
+}
 
 StackedMatrix::StackedMatrix(std::vector<PanelMatrix> parts) : parts_(std::move(parts)) {
     for (const PanelMatrix& part : parts_) {

@@ -16,6 +16,9 @@ namespace taproot {
 // kF32 dequantises every matrix: slow and large, for comparison with float32 references.
 enum class WeightMode : std::uint8_t { kNative, kF32 };
 
+// The kernels' name of a file's tensor type; none: we cannot run it.
+std::optional<DType> find_dtype(const GgmlType& type);
+
 // Matrices that read the same input, applied as one: their outputs lie side by side in a row. One
 // PanelMatrix when their types agree (the usual case), else one each.
 class StackedMatrix {
