@@ -11,6 +11,7 @@
 // peak is the most that can be reached. One row of x is bound by reading the weights.
 #include "kernels/avx512/linear_kernels.h"
 #include "kernels/avx512/quantized_weights.h"
+#include "kernels/avx512/super_block_weights.h"
 
 namespace taproot::avx512 {
 namespace {
@@ -18,6 +19,11 @@ namespace {
 constexpr int kFewRows = 6;  // measured with bench/kernels/linear_bench
 constexpr int kGroupRows = 5;
 
+TAPROOT_INLINE int half_sums(const ActivationBlock& x) {  // as 16-bit pairs
+    int bits;
+    __builtin_memcpy(&bits, x.half_sums, sizeof bits);
+    return bits;
+}
 TAPROOT_INLINE __m512i broadcast_4(const std::int8_t* q) {
     int bits;
     __builtin_memcpy(&bits, q, sizeof bits);
@@ -53,20 +59,69 @@ TAPROOT_INLINE void store_panel(__m512 sums, float* to, int columns, bool add) {
 template <typename Weights>
 TAPROOT_INLINE __m512i first_dot(const Weights& w, const ActivationBlock& x) {
     const __m512i zero = _mm512_setzero_si512();
-    if constexpr (Weights::kOffset) return zero;
-    // 16-bit pairs (-bias, 0) times (sum, its sign): |sum| < 2^12.
+    if constexpr (Weights::kOffset || Weights::kHalfOffsets) return zero;
+    // 16-bit pairs (-bias, 0) times (sum, its sign): |sum| < 2^12; or times the sums of the halves.
     const __m512i minus_bias = _mm512_set1_epi32((-w.bias()) & 0xffff);
-    return _mm512_dpwssd_epi32(zero, minus_bias, _mm512_set1_epi32(x.sum));
+    int sums = x.sum;
+    if constexpr (Weights::kHalfScales) sums = half_sums(x);
+    return _mm512_dpwssd_epi32(zero, minus_bias, _mm512_set1_epi32(sums));
+}
+// The same for the dot of columns 16 .. 31, where that has a scale of its own.
+template <typename Weights>
+TAPROOT_INLINE __m512i first_high_dot(const Weights& w, const ActivationBlock& x) {
+    const __m512i zero = _mm512_setzero_si512();
+    if constexpr (!Weights::kHalfScales) return zero;
+    const __m512i minus_bias = _mm512_set1_epi32(-w.bias() * 0x10000);
+    return _mm512_dpwssd_epi32(zero, minus_bias, _mm512_set1_epi32(half_sums(x)));
+}
+
+// What a block's dots are multiplied with: of one panel.
+struct Scales {
+    __m512 d;
+    __m512 m;
+    __m512i half_offsets;
+};
+template <typename Weights>
+TAPROOT_INLINE Scales load_scales(const Weights& w, int p, int b) {
+    Scales out{w.d(p, b), _mm512_setzero_ps(), _mm512_setzero_si512()};
+    if constexpr (Weights::kOffset || Weights::kHalfScales || Weights::kHalfOffsets) {
+        out.m = w.m(p, b);
+    }
+    if constexpr (Weights::kHalfOffsets) out.half_offsets = w.half_offsets(p, b);
+    return out;
 }
 
 // One block's share of a sum, in the canonical order.
 template <typename Weights>
-TAPROOT_INLINE __m512 add_block(__m512 sum, __m512i dot, __m512 d, __m512 m,
+TAPROOT_INLINE __m512 add_block(__m512 sum, __m512i dot, __m512i high_dot, const Scales& by,
                                 const ActivationBlock& x) {
-    __m512 scale = _mm512_mul_ps(d, _mm512_set1_ps(x.d));
+    if constexpr (Weights::kHalfScales || Weights::kHalfOffsets) {
+        if constexpr (Weights::kHalfOffsets) {
+            high_dot = _mm512_dpwssd_epi32(_mm512_setzero_si512(), by.half_offsets,
+                                           _mm512_set1_epi32(half_sums(x)));
+        }
+        __m512 both = _mm512_mul_ps(_mm512_cvtepi32_ps(dot), by.d);
+        both = _mm512_fmadd_ps(_mm512_cvtepi32_ps(high_dot), by.m, both);
+        return _mm512_fmadd_ps(both, _mm512_set1_ps(x.d), sum);
+    }
+    __m512 scale = _mm512_mul_ps(by.d, _mm512_set1_ps(x.d));
     sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scale, sum);
-    if constexpr (Weights::kOffset) sum = _mm512_fmadd_ps(m, _mm512_set1_ps(x.scaled_sum), sum);
+    if constexpr (Weights::kOffset) sum = _mm512_fmadd_ps(by.m, _mm512_set1_ps(x.scaled_sum), sum);
     return sum;
+}
+
+template <typename Weights, int kRows>
+TAPROOT_INLINE void first_dots(const Weights& w, const ActivationBlock* x, std::int64_t x_stride,
+                               __m512i (&dots)[kTilePanels][kRows],
+                               __m512i (&high_dots)[kTilePanels][kRows]) {
+    unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
+        __m512i start = first_dot(w, x[t.value * x_stride]);
+        __m512i high_start = first_high_dot(w, x[t.value * x_stride]);
+        for (int p = 0; p < kTilePanels; ++p) {
+            dots[p][t.value] = start;
+            high_dots[p][t.value] = high_start;
+        }
+    });
 }
 
 // ---- few rows ----
@@ -76,10 +131,8 @@ template <typename Weights, int kRows>
 TAPROOT_INLINE void few_rows_block(const Weights& w, int b, const ActivationBlock* x, int x_stride,
                                    __m512 (&sums)[kTilePanels][kRows]) {
     __m512i dots[kTilePanels][kRows];
-    unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
-        __m512i start = first_dot(w, x[t.value * x_stride]);
-        for (int p = 0; p < kTilePanels; ++p) dots[p][t.value] = start;
-    });
+    __m512i high_dots[kTilePanels][kRows];
+    first_dots<Weights, kRows>(w, x, x_stride, dots, high_dots);
     typename Weights::Block weights[kTilePanels] = {w.block(0, b), w.block(1, b)};
     // Not unrolled: it would gain nothing and compile four times as long.
 #pragma GCC unroll 1
@@ -98,18 +151,17 @@ TAPROOT_INLINE void few_rows_block(const Weights& w, int b, const ActivationBloc
                 dot = _mm512_dpbusd_epi32(dot, low[p.value], x_low);
             });
             unroll<kTilePanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
-                __m512i& dot = dots[p.value][t.value];
+                __m512i& dot = (Weights::kHalfScales ? high_dots : dots)[p.value][t.value];
                 dot = _mm512_dpbusd_epi32(dot, high[p.value], x_high);
             });
         });
     }
     unroll<kTilePanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
-        __m512 d = w.d(p.value, b);
-        __m512 m = d;
-        if constexpr (Weights::kOffset) m = w.m(p.value, b);
+        const Scales by = load_scales(w, p.value, b);
         unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
             __m512& sum = sums[p.value][t.value];
-            sum = add_block<Weights>(sum, dots[p.value][t.value], d, m, x[t.value * x_stride]);
+            sum = add_block<Weights>(sum, dots[p.value][t.value], high_dots[p.value][t.value], by,
+                                     x[t.value * x_stride]);
         });
     });
 }
@@ -140,8 +192,7 @@ void few_rows(const QuantizedTile& tile) {
 // One block of both panels.
 struct WeightBlock {
     __m512i q[kTilePanels][kVectors];
-    __m512 d[kTilePanels];
-    __m512 m[kTilePanels];
+    Scales by[kTilePanels];
 };
 
 template <typename Weights>
@@ -152,9 +203,7 @@ TAPROOT_INLINE WeightBlock unpack(const Weights& w, int b) {
         unroll<4>([&](auto v) TAPROOT_INLINE_LAMBDA {
             block.next(out.q[p.value][v.value], out.q[p.value][v.value + 4]);
         });
-        out.d[p.value] = w.d(p.value, b);
-        out.m[p.value] = out.d[p.value];
-        if constexpr (Weights::kOffset) out.m[p.value] = w.m(p.value, b);
+        out.by[p.value] = load_scales(w, p.value, b);
     });
     return out;
 }
@@ -164,15 +213,14 @@ template <typename Weights, int kRows>
 TAPROOT_INLINE void group_block(const Weights& w, const WeightBlock& block,
                                 const ActivationBlock* x, std::int64_t x_stride, float* sums) {
     __m512i dots[kTilePanels][kRows];
-    unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
-        __m512i start = first_dot(w, x[t.value * x_stride]);
-        for (int p = 0; p < kTilePanels; ++p) dots[p][t.value] = start;
-    });
+    __m512i high_dots[kTilePanels][kRows];
+    first_dots<Weights, kRows>(w, x, x_stride, dots, high_dots);
     unroll<kVectors>([&](auto v) TAPROOT_INLINE_LAMBDA {
         unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
             __m512i q = broadcast_4(x[t.value * x_stride].q + 4 * v.value);
             unroll<kTilePanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
-                __m512i& dot = dots[p.value][t.value];
+                constexpr bool kHigh = Weights::kHalfScales && v.value >= kVectors / 2;
+                __m512i& dot = (kHigh ? high_dots : dots)[p.value][t.value];
                 dot = _mm512_dpbusd_epi32(dot, block.q[p.value][v.value], q);
             });
         });
@@ -180,9 +228,9 @@ TAPROOT_INLINE void group_block(const Weights& w, const WeightBlock& block,
     unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
         unroll<kTilePanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
             float* at = sums + t.value * kTileColumns + p.value * kPanelRows;
-            __m512 sum =
-                add_block<Weights>(_mm512_load_ps(at), dots[p.value][t.value], block.d[p.value],
-                                   block.m[p.value], x[t.value * x_stride]);
+            __m512 sum = add_block<Weights>(_mm512_load_ps(at), dots[p.value][t.value],
+                                            high_dots[p.value][t.value], block.by[p.value],
+                                            x[t.value * x_stride]);
             _mm512_store_ps(at, sum);
         });
     });
@@ -232,30 +280,29 @@ void grouped_rows(const QuantizedTile& tile, Groups groups) {
     }
 }
 
+template <typename Weights, int kRows>
+void at_most_rows(const QuantizedTile& tile) {
+    if constexpr (kRows > 1) {
+        if (tile.rows < kRows) return at_most_rows<Weights, kRows - 1>(tile);
+    }
+    few_rows<Weights, kRows>(tile);
+}
+
 template <DType kType>
 void tile_of(const QuantizedTile& tile) {
     using Weights = PackedWeights<kType>;
+    // Two dots for each row and panel take the registers of twice as many rows.
+    constexpr int kFew = Weights::kHalfScales ? kFewRows / 2 : kFewRows;
+    constexpr int kGroup = Weights::kHalfScales ? kGroupRows / 2 + 1 : kGroupRows;
+    if (tile.rows <= kFew) return at_most_rows<Weights, kFew>(tile);
     static_assert(kFewRows == 6 && kGroupRows == 5);
-    switch (tile.rows) {
-        case 1:
-            return few_rows<Weights, 1>(tile);
-        case 2:
-            return few_rows<Weights, 2>(tile);
-        case 3:
-            return few_rows<Weights, 3>(tile);
-        case 4:
-            return few_rows<Weights, 4>(tile);
-        case 5:
-            return few_rows<Weights, 5>(tile);
-        case 6:
-            return few_rows<Weights, 6>(tile);
-        default:
-            break;
-    }
-    const int count = (tile.rows + kGroupRows - 1) / kGroupRows;
-    const int least = tile.rows / count < kGroupRows - 1 ? 3 : 4;
+    const int count = (tile.rows + kGroup - 1) / kGroup;
+    const int least = tile.rows / count < kGroup - 1 ? kGroup - 2 : kGroup - 1;
     const Groups groups{tile.rows - least * count, (least + 1) * count - tile.rows};
-    least == 3 ? grouped_rows<Weights, 3>(tile, groups) : grouped_rows<Weights, 4>(tile, groups);
+    if constexpr (kGroup > 3) {  // groups of one row never come out
+        if (least == kGroup - 2) return grouped_rows<Weights, kGroup - 2>(tile, groups);
+    }
+    grouped_rows<Weights, kGroup - 1>(tile, groups);
 }
 
 }  // namespace
@@ -272,8 +319,22 @@ void quantized_tile(const QuantizedTile& tile) {
             return tile_of<DType::kQ5_1>(tile);
         case DType::kQ8_0:
             return tile_of<DType::kQ8_0>(tile);
+        case DType::kQ2_K:
+            return tile_of<DType::kQ2_K>(tile);
+        case DType::kQ3_K:
+            return tile_of<DType::kQ3_K>(tile);
+        case DType::kQ4_K:
+            return tile_of<DType::kQ4_K>(tile);
+        case DType::kQ5_K:
+            return tile_of<DType::kQ5_K>(tile);
+        case DType::kQ6_K:
+            return tile_of<DType::kQ6_K>(tile);
+        case DType::kIQ4_NL:
+            return tile_of<DType::kIQ4_NL>(tile);
+        case DType::kIQ4_XS:
+            return tile_of<DType::kIQ4_XS>(tile);
         default:
-            return ref::linear_ops().quantized_tile(tile);
+            __builtin_unreachable();  // float types have their own kernel
     }
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "base/random.h"
+#include "tests/support/quantiser.h"
 
 namespace taproot::testing {
 namespace {
@@ -22,12 +23,29 @@ struct Type {
 constexpr std::array kTypes = {Type{"q4_1", 3, 32}, Type{"q8_0", 8, 32}, Type{"f16", 1, 1},
                                Type{"q4_0", 2, 32}, Type{"bf16", 30, 1}, Type{"q5_0", 6, 32},
                                Type{"f32", 0, 1},   Type{"q5_1", 7, 32}};
+// These are drawn as floats and quantised.
+constexpr std::array kSuperTypes = {
+    Type{"q4_k", 12, 256}, Type{"q6_k", 14, 256},   Type{"q2_k", 10, 256},  Type{"q5_k", 13, 256},
+    Type{"q3_k", 11, 256}, Type{"iq4_xs", 23, 256}, Type{"iq4_nl", 20, 32},
+};
 
 const Type& type_named(std::string_view name) {
     for (const Type& type : kTypes)
         if (type.name == name) return type;
+    for (const Type& type : kSuperTypes)
+        if (type.name == name) return type;
     TAPROOT_UNREACHABLE();
     return kTypes[0];
+}
+
+// What quantising tools choose for a "Q4_K_M" file: better types for some matrices, and types of
+// blocks of 32 where rows are no whole number of super-blocks.
+std::string_view q4_k_m_type(std::string_view tensor, int columns) {
+    auto has = [&](std::string_view part) { return tensor.find(part) != tensor.npos; };
+    bool better = has("attn_v") || has("ffn_down") || has("output.weight") || has("token_embd");
+    if (has("attn_output")) better = false;
+    if (columns % 256 == 0) return better ? "q6_k" : "q4_k";
+    return better ? "q8_0" : "q5_0";
 }
 
 std::uint16_t to_bfloat16(float value) {
@@ -68,6 +86,12 @@ void append_block(const Type& type, float spread, Random& random, GgufBytes& out
         float step = scale(static_cast<float>((1 << bits) - 1));
         out.put(to_half(step)).put(to_half(-step * 0.5f * static_cast<float>((1 << bits) - 1)));
         noise(bits * 4);
+    } else if (const QuantType* drawn = find_quant_type(type.name); type.name != "q8_0") {
+        std::array<float, 256> values;
+        for (float& value : values) value = 1.7320f * spread * uniform();
+        std::string block;
+        quantise(*drawn, std::span(values).first(static_cast<std::size_t>(type.block)), &block);
+        out.raw(block);
     } else {
         out.put(to_half(scale(255)));
         noise(32);
@@ -161,7 +185,10 @@ GgufWriter tiny_model_writer(const TinyModelOptions& options) {
     std::size_t mixed = 0;
     auto matrix = [&](std::string_view name, int columns, int rows, float gain,
                       std::string_view dtype) {
-        const Type& type = dtype == "mixed" ? kTypes[mixed++ % kTypes.size()] : type_named(dtype);
+        const Type& type = dtype == "mixed"     ? kTypes[mixed++ % kTypes.size()]
+                           : dtype == "mixed_k" ? kSuperTypes[mixed++ % kSuperTypes.size()]
+                           : dtype == "q4_k_m"  ? type_named(q4_k_m_type(name, columns))
+                                                : type_named(dtype);
         // sqrt by Newton: the same bits under any math library.
         float root = 1.0f;
         for (int i = 0; i < 20; ++i) root = 0.5f * (root + static_cast<float>(columns) / root);

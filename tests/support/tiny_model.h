@@ -16,7 +16,9 @@ namespace taproot::testing {
 // Its text is noise, but greedy answers are stable and differ between prompts.
 struct TinyModelOptions {
     std::uint64_t seed = 1;
-    // f32 f16 bf16 q4_0 q4_1 q5_0 q5_1 q8_0, or "mixed": every tensor another type.
+    // f32 f16 bf16 q4_0 q4_1 q5_0 q5_1 q8_0 iq4_nl, or "mixed": every tensor another type. Rows of
+    // 256 and more: q2_k q3_k q4_k q5_k q6_k iq4_xs, or "mixed_k" of these. "q4_k_m": as in files
+    // of that name, any row length.
     std::string_view dtype = "q4_1";
     std::string_view embedding_dtype = "q8_0";
     int layers = 2;

@@ -22,9 +22,21 @@ using testing::random_tokens;
 using testing::same_bits;
 using testing::TinyModelOptions;
 
-constexpr std::string_view kDtypes[] = {"f32",  "f16",  "bf16", "q4_0", "q4_1",
-                                        "q5_0", "q5_1", "q8_0", "mixed"};
+constexpr std::string_view kDtypes[] = {"f32",  "f16",  "bf16",   "q4_0",   "q4_1",    "q5_0",
+                                        "q5_1", "q8_0", "mixed",  "q2_k",   "q3_k",    "q4_k",
+                                        "q5_k", "q6_k", "iq4_nl", "iq4_xs", "mixed_k", "q4_k_m"};
 constexpr int kVocabulary = kTinyVocabulary;
+
+// Rows of whole super-blocks, but for "q4_k_m": there ffn_down's are not.
+TinyModelOptions options_for(std::string_view dtype) {
+    if (dtype.find("_k") == dtype.npos && !dtype.starts_with("iq4")) return {.dtype = dtype};
+    return {.dtype = dtype,
+            .embedding_dtype = dtype,
+            .embedding = 256,
+            .heads = 8,
+            .head_dim = 32,
+            .feed_forward = dtype == "q4_k_m" ? 288 : 256};
+}
 
 LoadedModel load(const TinyModelOptions& options) {
     return must_load(testing::write_tiny_model(options).path());  // unlinked while mapped
@@ -39,9 +51,11 @@ std::vector<float> run_alone(const LoadedModel& model, CpuExecutorOptions option
 }
 
 TEST(CpuExecutor, Float32ModeAgreesWithANaiveForwardPassInDouble) {
-    for (std::string_view dtype : {"f32", "mixed"}) {
-        LoadedModel model =
-            load({.dtype = dtype, .tied = dtype == "f32", .padding_rows = dtype == "f32" ? 0 : 24});
+    for (std::string_view dtype : {"f32", "mixed", "mixed_k", "q4_k_m"}) {
+        TinyModelOptions tiny = options_for(dtype);
+        tiny.tied = dtype == "f32" || dtype == "q4_k_m";
+        tiny.padding_rows = dtype == "f32" ? 0 : 24;
+        LoadedModel model = load(tiny);
         auto tokens = random_tokens(40, kVocabulary, 5);
         auto logits =
             run_alone(model, {.kv_dtype = KvDType::kF32, .weights = WeightMode::kF32}, tokens, 9);
@@ -57,7 +71,7 @@ TEST(CpuExecutor, Float32ModeAgreesWithANaiveForwardPassInDouble) {
 
 TEST(CpuExecutor, QuantisedModelsStayNearTheirFloat32Mode) {
     for (std::string_view dtype : kDtypes) {
-        LoadedModel model = load({.dtype = dtype});
+        LoadedModel model = load(options_for(dtype));
         auto tokens = random_tokens(40, kVocabulary, 6);
         auto native = run_alone(model, {}, tokens, 40);
         auto exact =
@@ -74,7 +88,7 @@ TEST(CpuExecutor, QuantisedModelsStayNearTheirFloat32Mode) {
 
 TEST(CpuExecutor, LogitsHaveTheSameBitsForEveryChunkingThreadCountAndInstructionSet) {
     for (std::string_view dtype : kDtypes) {
-        LoadedModel model = load({.dtype = dtype});
+        LoadedModel model = load(options_for(dtype));
         int count = dtype == "q4_1" ? 300 : 140;  // beyond the first attention tile in any case
         auto tokens = random_tokens(count, kVocabulary, 7);
         auto expected = run_alone(model, {.isa = Isa::kRef}, tokens, count);
@@ -96,8 +110,8 @@ TEST(CpuExecutor, LogitsHaveTheSameBitsForEveryChunkingThreadCountAndInstruction
 
 // Sequences of different lengths and progress share steps; each gets the bits it gets alone.
 TEST(CpuExecutor, BatchMatesChangeNoBits) {
-    for (std::string_view dtype : {"q4_1", "mixed"}) {
-        LoadedModel model = load({.dtype = dtype});
+    for (std::string_view dtype : {"q4_1", "mixed", "q4_k_m"}) {
+        LoadedModel model = load(options_for(dtype));
         std::vector<std::vector<TokenId>> prompts;
         std::vector<std::vector<float>> alone;
         for (int i = 0; i < 6; ++i) {
@@ -222,8 +236,10 @@ TEST(CpuExecutor, RefusesWhatItCannotRunAndSaysWhat) {
     writer = testing::tiny_model_writer({.embedding = 256, .heads = 16, .kv_heads = 2});
     writer.drop_tensor("blk.0.attn_k.weight");
     std::uint64_t k_dims[] = {256, 32};
-    writer.tensor("blk.0.attn_k.weight", k_dims, 12, std::string(144 * 32, '\0'));
-    expect(refusal(writer, good), ErrorCode::kUnsupported, "Q4_K");
+    writer.tensor("blk.0.attn_k.weight", k_dims, 16, std::string(66 * 32, '\0'));
+    expect(refusal(writer, good), ErrorCode::kUnsupported,
+           "is of type IQ2_XXS; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, "
+           "Q5_K, Q6_K, IQ4_NL and IQ4_XS are supported");
     writer = tiny();
     std::uint64_t freqs[] = {8};
     writer.tensor("rope_freqs.weight", freqs, 0, std::string(32, '\0'));
@@ -248,6 +264,12 @@ TEST(CpuExecutor, LayoutDigestTellsPoolsApart) {
 }
 
 TEST(CpuExecutor, ReportsItsMemory) {
+    for (std::string_view dtype : kDtypes) {
+        LoadedModel other = load(options_for(dtype));
+        EXPECT_EQ(must_create(other, {.kv_blocks = 1})->weight_bytes(),
+                  estimate_weight_bytes(other, WeightMode::kNative))
+            << dtype;
+    }
     LoadedModel model = load({});
     auto executor = must_create(model, {.kv_blocks = 10, .max_positions = 100});
     EXPECT_EQ(executor->max_positions(), 100);

@@ -58,9 +58,8 @@ private:
         return {out.begin(), out.end()};
     }
     static DType dtype(const GgufTensor& tensor) {
-        for (int i = 0; i < 8; ++i)
-            if (dtype_info(static_cast<DType>(i)).name == tensor.type->name)
-                return static_cast<DType>(i);
+        for (DType type : kDTypes)
+            if (dtype_info(type).name == tensor.type->name) return type;
         return DType::kF32;
     }
     std::vector<double> multiply(const std::string& name, const std::vector<double>& x) const {
