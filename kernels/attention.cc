@@ -402,7 +402,9 @@ void kv_append(KernelContext& context, const KvView& kv, int layer, ConstRows k,
         blocks += blocks_touched(s);
         tokens += s.count;
     }
-    const double block_ns = blocks == 0 ? 0 : 0.5 * k.columns * tokens / blocks;
+    // A decoding token touches a cold line per two dims of K in each head.
+    const double block_ns =
+        blocks == 0 ? 0 : std::max(0.5 * k.columns * tokens / blocks, 1.0 * k.columns);
     parallel_for(context, blocks, block_ns, [&](int begin, int end) {
         int first = 0;  // number of this sequence's first block
         for (const AttentionSequence& s : sequences) {

@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/units.h"
+#include "kernels/fused.h"
 
 namespace taproot {
 namespace {
@@ -22,6 +23,13 @@ void add_row(int row, Ranges* ranges) {
         ++ranges->back().end;
     else
         ranges->push_back({row, row + 1});
+}
+
+bool is_quantized(const PanelMatrix& matrix) {
+    return dtype_info(matrix.dtype()).quantized;
+}
+bool any_quantized(std::span<const PanelMatrix> matrices) {
+    return std::any_of(matrices.begin(), matrices.end(), is_quantized);
 }
 
 Rows rows_of(Rows all, int begin, int end) {
@@ -91,8 +99,9 @@ void Llama::forward(KernelContext& context, const KvView& kv, const PackedStep& 
         if (step.positions[static_cast<std::size_t>(row)] < kBlockTokens)
             add_row(i, &precise_wanted_);
     }
-    rmsnorm(context, last, weights_->output_norm.data(), config_.norm_epsilon, last);
-    apply(context, {&weights_->head(), 1}, last, logits, Accumulate::kOverwrite, precise_wanted_);
+    std::span<const PanelMatrix> head{&weights_->head(), 1};
+    normalize(context, last, weights_->output_norm, last, head);
+    multiply(context, head, last, logits, Accumulate::kOverwrite, precise_wanted_);
 }
 
 // hidden += O * attention(rope(Q), rope(K), V), all of norm(hidden).
@@ -106,15 +115,16 @@ void Llama::attend(KernelContext& context, const KvView& kv, const PackedStep& s
     Rows q = slice(qkv, 0, queries), k = slice(qkv, queries, keys);
     Rows v = slice(qkv, queries + keys, keys);
 
-    rmsnorm(context, hidden, weights.attention_norm.data(), config_.norm_epsilon, normed);
-    apply(context, weights.qkv, normed, qkv, Accumulate::kOverwrite);
+    normalize(context, hidden, weights.attention_norm, normed, weights.qkv.parts());
+    multiply(context, weights.qkv.parts(), normed, qkv, Accumulate::kOverwrite, precise_);
     // q and k heads are neighbours: one call rotates both.
     rope(context, rope_, config_.rope_pairs, slice(qkv, 0, queries + keys),
          config_.heads + config_.kv_heads, config_.head_dim, step.positions);
     kv_append(context, kv, layer, k, v, step.sequences);
     float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
     attention(context, kv, layer, config_.heads, scale, q, attended, step.sequences);
-    apply(context, weights.attention_out, attended, hidden, Accumulate::kAdd);
+    if (weights.attention_out.quantized()) quantize_rows(context, attended, &quantized_);
+    multiply(context, weights.attention_out.parts(), attended, hidden, Accumulate::kAdd, precise_);
 }
 
 // hidden += Down * (silu(Gate * x) * (Up * x)), x = norm(hidden).
@@ -123,33 +133,36 @@ void Llama::feed_forward(KernelContext& context, const LayerWeights& weights, in
     Rows gate = slice(gate_up, 0, config_.feed_forward);
     Rows up = slice(gate_up, config_.feed_forward, config_.feed_forward);
 
-    rmsnorm(context, hidden, weights.feed_forward_norm.data(), config_.norm_epsilon, normed);
-    apply(context, weights.gate_up, normed, gate_up, Accumulate::kOverwrite);
-    swiglu(context, gate, up, gate);
-    apply(context, weights.down, gate, hidden, Accumulate::kAdd);
+    normalize(context, hidden, weights.feed_forward_norm, normed, weights.gate_up.parts());
+    multiply(context, weights.gate_up.parts(), normed, gate_up, Accumulate::kOverwrite, precise_);
+    if (weights.down.quantized())
+        swiglu_quantized(context, gate, up, gate, &quantized_);
+    else
+        swiglu(context, gate, up, gate);
+    multiply(context, weights.down.parts(), gate, hidden, Accumulate::kAdd, precise_);
 }
 
-void Llama::apply(KernelContext& context, const StackedMatrix& m, ConstRows x, Rows out,
-                  Accumulate accumulate) {
-    apply(context, m.parts(), x, out, accumulate, precise_);
+// out = norm(x), quantised too when one of `readers` wants that.
+void Llama::normalize(KernelContext& context, ConstRows x, const std::vector<float>& weight,
+                      Rows out, std::span<const PanelMatrix> readers) {
+    if (any_quantized(readers))
+        rmsnorm_quantized(context, x, weight.data(), config_.norm_epsilon, out, &quantized_);
+    else
+        rmsnorm(context, x, weight.data(), config_.norm_epsilon, out);
 }
 
-void Llama::apply(KernelContext& context, std::span<const PanelMatrix> parts, ConstRows x, Rows out,
-                  Accumulate accumulate, std::span<const RowRange> precise) {
-    bool quantized = std::any_of(parts.begin(), parts.end(), [](const PanelMatrix& part) {
-        return dtype_info(part.dtype()).quantized;
-    });
-    if (quantized) quantize_rows(context, x, &quantized_);
+void Llama::multiply(KernelContext& context, std::span<const PanelMatrix> parts, ConstRows x,
+                     Rows out, Accumulate accumulate, std::span<const RowRange> precise) {
     auto for_parts = [&](LinearInput in, Rows to, Accumulate how, bool only_quantized) {
         int begin = 0;
         for (const PanelMatrix& part : parts) {
-            if (!only_quantized || dtype_info(part.dtype()).quantized)
+            if (!only_quantized || is_quantized(part))
                 linear(context, part, in, slice(to, begin, part.rows()), how);
             begin += part.rows();
         }
     };
     for_parts({x, &quantized_}, out, accumulate, false);
-    if (!quantized) return;
+    if (!any_quantized(parts)) return;
     for (const RowRange& range : precise) {
         ConstRows rows{x.row(range.begin), x.stride, range.end - range.begin, x.columns};
         quantize_remainders(context, rows, quantized_, range.begin, &remainders_);

@@ -38,7 +38,7 @@ public:
 
     // Computes up to max_rows() rows, appends their K and V to the cache, and writes the logits of
     // the wanted rows: logits is [wanted][vocabulary].
-    // Cost: reads every weight once; about 10 forks of the thread pool per layer.
+    // Cost: reads every weight once; about 8 forks of the thread pool per layer.
     void forward(KernelContext& context, const KvView& kv, const PackedStep& step, Rows logits);
 
     [[nodiscard]] int max_rows() const { return max_rows_; }
@@ -61,12 +61,12 @@ private:
 
     void attend(KernelContext& context, const KvView& kv, const PackedStep& step, int layer);
     void feed_forward(KernelContext& context, const LayerWeights& layer, int rows);
-    // out (+)= m * x, quantising x first when some part of m wants that. `precise`: rows of x that
-    // enter with their remainders too.
-    void apply(KernelContext& context, const StackedMatrix& m, ConstRows x, Rows out,
-               Accumulate accumulate);
-    void apply(KernelContext& context, std::span<const PanelMatrix> parts, ConstRows x, Rows out,
-               Accumulate accumulate, std::span<const RowRange> precise);
+    void normalize(KernelContext& context, ConstRows x, const std::vector<float>& weight, Rows out,
+                   std::span<const PanelMatrix> readers);
+    // out (+)= parts * x, side by side. Where a part is quantised, quantized_ holds x. `precise`:
+    // rows of x that enter quantised parts with their remainders too.
+    void multiply(KernelContext& context, std::span<const PanelMatrix> parts, ConstRows x, Rows out,
+                  Accumulate accumulate, std::span<const RowRange> precise);
 
     ModelConfig config_;
     const Weights* weights_;
