@@ -50,7 +50,11 @@ PanelMatrix random_matrix(DType type, int columns, int rows, ForkJoin& pool) {
     Random random(1);
     for (std::byte& byte : raw) byte = static_cast<std::byte>(random.below(256));
     std::size_t scales = panel_format(type).offset ? 2 : 1;
-    for (std::size_t at = 0; at < bytes; at += static_cast<std::size_t>(info.block_bytes)) {
+    std::size_t first = type == DType::kQ2_K   ? 80  // the others have them in front
+                        : type == DType::kQ3_K ? 108
+                        : type == DType::kQ6_K ? 208
+                                               : 0;
+    for (std::size_t at = first; at < bytes; at += static_cast<std::size_t>(info.block_bytes)) {
         for (std::size_t s = 0; info.quantized && s < scales; ++s) {
             raw[at + 2 * s + 1] = std::byte{0x20};  // scales near 0.01
         }
@@ -213,6 +217,13 @@ void register_isa(Isa isa) {
                            {"q5_0", DType::kQ5_0, 576, 3072},
                            {"q5_1", DType::kQ5_1, 576, 3072},
                            {"q8_0", DType::kQ8_0, 576, 3072},
+                           {"q2_k", DType::kQ2_K, 768, 3072},
+                           {"q3_k", DType::kQ3_K, 768, 3072},
+                           {"q4_k", DType::kQ4_K, 768, 3072},
+                           {"q5_k", DType::kQ5_K, 768, 3072},
+                           {"q6_k", DType::kQ6_K, 768, 3072},
+                           {"iq4_nl", DType::kIQ4_NL, 768, 3072},
+                           {"iq4_xs", DType::kIQ4_XS, 768, 3072},
                            {"f16", DType::kF16, 576, 3072},
                            {"bf16", DType::kBF16, 576, 3072},
                            {"f32", DType::kF32, 576, 3072}}) {

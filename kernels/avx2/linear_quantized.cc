@@ -6,10 +6,12 @@
 //   5 bits: 31 * 127 * 2 = 7874, four pairs 31496: two partial sums per block
 //   8 bits: |w| <= 128 times x with the sign of w, at most 128 * 127 * 2 = 32512: no adding. It
 //           needs q >= -127 in activations, which quantize_row promises.
-#include <immintrin.h>
-
+//   6 bits: 63 * 127 * 2 = 16002, two pairs 32004; scales of halves, so two sums per half
+//   2 and 3 bits: at most 7 * 127 * 2 = 1778, the four pairs of a half 7112
 #include "kernels/avx2/linear_kernels.h"
+#include "kernels/avx2/quantized_weights.h"
 #include "kernels/avx2/store_lanes.h"
+#include "kernels/avx2/super_block_weights.h"
 #include "kernels/panel_layout.h"
 #include "kernels/unroll.h"
 
@@ -21,90 +23,40 @@ constexpr int kHalves = 2 * kTilePanels;  // of 8 output rows in a tile
 constexpr int kChunkBlocks = 16;          // K per unpacked chunk: 16 KiB of weights, half of L1
 constexpr int kVectors = 8;               // of 4 columns in a block
 
+TAPROOT_INLINE int half_sums(const ActivationBlock& x) {  // as 16-bit pairs
+    int bits;
+    __builtin_memcpy(&bits, x.half_sums, sizeof bits);
+    return bits;
+}
 TAPROOT_INLINE __m256i broadcast_4(const std::int8_t* q) {
     int bits;
     __builtin_memcpy(&bits, q, sizeof bits);
     return _mm256_set1_epi32(bits);
 }
-TAPROOT_INLINE __m256 load_half(const std::byte* at) {
-    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
-}
-TAPROOT_INLINE __m256i load_vector(const void* at) {
-    return _mm256_load_si256(static_cast<const __m256i*>(at));
-}
-
-// Half a panel as pack() left it.
-template <DType kType>
-struct PackedWeights {
-    static constexpr PanelFormat kFormat = panel_format(kType);
-    static constexpr int kBits = kFormat.quant_bits;
-    static constexpr bool kOffset = kFormat.offset;
-    static constexpr int kBias = kFormat.bias;
-
-    const std::byte* scales;
-    const std::byte* quants;
-
-    TAPROOT_INLINE PackedWeights(const QuantizedTile& tile, int half)
-        : scales(tile.panels[half / 2] + half % 2 * 16),
-          quants(tile.panels[half / 2] + quants_offset(kFormat, tile.blocks) + half % 2 * 32) {}
-
-    [[nodiscard]] TAPROOT_INLINE __m256 d(int b) const {
-        return load_half(scales + static_cast<std::size_t>(b) * scale_block_bytes(kFormat));
-    }
-    [[nodiscard]] TAPROOT_INLINE __m256 m(int b) const {
-        return load_half(scales + static_cast<std::size_t>(b) * scale_block_bytes(kFormat) + 32);
-    }
-    // Walks through a block, 8 columns of 8 rows at a time: unsigned below 32, or signed for 8
-    // bits.
-    struct Block {
-        const std::byte* at;
-        __m256i high_bits;  // 5 bits only
-
-        // Step v of 4: columns 4v .. 4v + 3 and 16 + 4v .. .
-        TAPROOT_INLINE void next(__m256i& low, __m256i& high) {
-            if constexpr (kBits == 8) {
-                const __m256i sign = _mm256_set1_epi8(-128);
-                low = _mm256_xor_si256(load_vector(at), sign);
-                high = _mm256_xor_si256(load_vector(at + 4 * 64), sign);
-            } else {
-                const __m256i nibble = _mm256_set1_epi8(15);
-                __m256i raw = load_vector(at);
-                low = _mm256_and_si256(raw, nibble);
-                high = _mm256_and_si256(_mm256_srli_epi16(raw, 4), nibble);
-            }
-            if constexpr (kBits == 5) {
-                // Bits v and v + 4 of each byte stand at 0 and 4. What the shift brings over from
-                // the neighbouring byte never gets there in three steps.
-                const __m256i bit = _mm256_set1_epi8(16);
-                low = _mm256_or_si256(low, _mm256_and_si256(_mm256_slli_epi16(high_bits, 4), bit));
-                high = _mm256_or_si256(high, _mm256_and_si256(high_bits, bit));
-                high_bits = _mm256_srli_epi16(high_bits, 1);
-            }
-            at += 64;
-        }
-    };
-    [[nodiscard]] TAPROOT_INLINE Block block(int b) const {
-        const std::byte* at = quants + static_cast<std::size_t>(b) * quant_block_bytes(kFormat);
-        if constexpr (kBits == 5) return {at, load_vector(at + 4 * 64)};
-        return {at, _mm256_setzero_si256()};
-    }
-};
-
 // A chunk of the tile's panels unpacked once for many rows of x.
 struct UnpackedChunk {
     alignas(64) std::int8_t q[kHalves][kChunkBlocks][kVectors][32];
     alignas(64) float d[kHalves][kChunkBlocks][8];
     alignas(64) float m[kHalves][kChunkBlocks][8];
+    alignas(64) HalfIntegers half_integers[kHalves][kChunkBlocks];
 };
 
 template <DType kType>
 struct UnpackedWeights {
-    static constexpr int kBits = panel_format(kType).quant_bits;
-    static constexpr bool kOffset = panel_format(kType).offset;
-    static constexpr int kBias = panel_format(kType).bias;
+    using Packed = PackedWeights<kType>;
+    static constexpr int kBits = Packed::kBits;
+    static constexpr bool kOffset = Packed::kOffset;
+    static constexpr bool kHalfIntegers = Packed::kHalfIntegers;
+    static constexpr bool kHalfScales = Packed::kHalfScales;
+    static constexpr bool kHalfOffsets = Packed::kHalfOffsets;
+    static constexpr int kBias = Packed::kBias;
 
     const UnpackedChunk& chunk;
     int half;
+
+    [[nodiscard]] TAPROOT_INLINE HalfIntegers half_integers(int b) const {
+        return chunk.half_integers[half][b];
+    }
 
     [[nodiscard]] TAPROOT_INLINE __m256 d(int b) const { return _mm256_load_ps(chunk.d[half][b]); }
     [[nodiscard]] TAPROOT_INLINE __m256 m(int b) const { return _mm256_load_ps(chunk.m[half][b]); }
@@ -121,7 +73,8 @@ struct UnpackedWeights {
 
 template <DType kType>
 void unpack(const QuantizedTile& tile, int half, int block_begin, int blocks, UnpackedChunk* out) {
-    PackedWeights<kType> packed(tile, half);
+    using Packed = PackedWeights<kType>;
+    Packed packed(tile, half);
     for (int b = 0; b < blocks; ++b) {
         auto block = packed.block(block_begin + b);
         for (int v = 0; v < 4; ++v) {
@@ -132,8 +85,11 @@ void unpack(const QuantizedTile& tile, int half, int block_begin, int blocks, Un
             _mm256_store_si256(reinterpret_cast<__m256i*>(out->q[half][b][v + 4]), high);
         }
         _mm256_store_ps(out->d[half][b], packed.d(block_begin + b));
-        if constexpr (PackedWeights<kType>::kOffset) {
+        if constexpr (Packed::kOffset || Packed::kHalfScales || Packed::kHalfOffsets) {
             _mm256_store_ps(out->m[half][b], packed.m(block_begin + b));
+        }
+        if constexpr (Packed::kHalfIntegers) {
+            out->half_integers[half][b] = packed.half_integers(block_begin + b);
         }
     }
 }
@@ -212,6 +168,95 @@ TAPROOT_INLINE void block_dots(const Weights& w, int b, const ActivationBlock* x
     }
 }
 
+// The same for types whose halves of a block have scales of their own. Integer scales are applied
+// here (`dots` are of the whole block); float ones are not (`high_dots` are of columns 16 .. 31).
+// Q2_K: `high_dots` are its integer offsets times the sums of the halves.
+template <typename Weights, int kRows>
+TAPROOT_INLINE void half_dots(const Weights& w, int b, const ActivationBlock* x,
+                              std::int64_t x_stride, __m256i (&dots)[kRows],
+                              __m256i (&high_dots)[kRows]) {
+    const __m256i ones = _mm256_set1_epi16(1);
+    HalfIntegers by{ones, ones, _mm256_setzero_si256()};
+    if constexpr (Weights::kHalfIntegers) by = w.half_integers(b);
+    unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
+        dots[t.value] = high_dots[t.value] = _mm256_setzero_si256();
+    });
+    auto block = w.block(b);
+    constexpr int kParts = Weights::kBits == 6 ? 2 : 1;  // whose pair sums fit int16
+#pragma GCC unroll 1
+    for (int part = 0; part < kParts; ++part) {
+        __m256i low_pairs[kRows];
+        __m256i high_pairs[kRows];
+        unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
+            low_pairs[t.value] = high_pairs[t.value] = _mm256_setzero_si256();
+        });
+#pragma GCC unroll 1
+        for (int v = 4 / kParts * part; v < 4 / kParts * (part + 1); ++v) {
+            __m256i low;
+            __m256i high;
+            block.next(low, high);
+            add_unsigned<kRows>(low, x + b, x_stride, 4 * v, low_pairs);
+            add_unsigned<kRows>(high, x + b, x_stride, 16 + 4 * v, high_pairs);
+        }
+        unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
+            __m256i& high_dot = (Weights::kHalfScales ? high_dots : dots)[t.value];
+            dots[t.value] =
+                _mm256_add_epi32(dots[t.value], _mm256_madd_epi16(low_pairs[t.value], by.low));
+            high_dot = _mm256_add_epi32(high_dot, _mm256_madd_epi16(high_pairs[t.value], by.high));
+        });
+    }
+    unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
+        __m256i sums = _mm256_set1_epi32(half_sums(x[t.value * x_stride + b]));
+        __m256i& dot = dots[t.value];
+        __m256i& high_dot = high_dots[t.value];
+        if constexpr (Weights::kHalfOffsets) {
+            high_dot = _mm256_madd_epi16(by.pairs, sums);
+        } else if constexpr (Weights::kHalfIntegers) {
+            dot = _mm256_sub_epi32(dot, _mm256_madd_epi16(by.pairs, sums));
+        } else {
+            const __m256i low_bias = _mm256_set1_epi32(Weights::kBias);
+            const __m256i high_bias = _mm256_set1_epi32(Weights::kBias << 16);
+            dot = _mm256_sub_epi32(dot, _mm256_madd_epi16(low_bias, sums));
+            high_dot = _mm256_sub_epi32(high_dot, _mm256_madd_epi16(high_bias, sums));
+        }
+    });
+}
+
+// sums[t] += block b, in the canonical order.
+template <typename Weights, int kRows>
+TAPROOT_INLINE void add_block(const Weights& w, int b, const ActivationBlock* x,
+                              std::int64_t x_stride, __m256 (&sums)[kRows]) {
+    __m256i dots[kRows];
+    __m256 d = w.d(b);
+    if constexpr (Weights::kHalfIntegers || Weights::kHalfScales) {
+        __m256i high_dots[kRows];
+        half_dots<Weights, kRows>(w, b, x, x_stride, dots, high_dots);
+        if constexpr (Weights::kHalfScales || Weights::kHalfOffsets) {
+            __m256 m = w.m(b);
+            unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
+                __m256 both = _mm256_mul_ps(_mm256_cvtepi32_ps(dots[t.value]), d);
+                both = _mm256_fmadd_ps(_mm256_cvtepi32_ps(high_dots[t.value]), m, both);
+                __m256 x_scale = _mm256_broadcast_ss(&x[t.value * x_stride + b].d);
+                sums[t.value] = _mm256_fmadd_ps(both, x_scale, sums[t.value]);
+            });
+            return;
+        }
+    } else {
+        block_dots<Weights, kRows>(w, b, x, x_stride, dots);
+    }
+    unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
+        __m256 scale = _mm256_mul_ps(d, _mm256_broadcast_ss(&x[t.value * x_stride + b].d));
+        sums[t.value] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[t.value]), scale, sums[t.value]);
+    });
+    if constexpr (Weights::kOffset) {
+        __m256 m = w.m(b);
+        unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
+            __m256 scaled_sum = _mm256_broadcast_ss(&x[t.value * x_stride + b].scaled_sum);
+            sums[t.value] = _mm256_fmadd_ps(m, scaled_sum, sums[t.value]);
+        });
+    }
+}
+
 // Where a group's sums come from and go to: 8 columns at `column` of the tile.
 struct GroupEnds {
     float* partial_in;   // [kRows][kTileColumns]; null: start at zero
@@ -230,23 +275,7 @@ void run_group(const Weights& w, int blocks, const ActivationBlock* x, std::int6
                 ? _mm256_setzero_ps()
                 : _mm256_load_ps(ends.partial_in + t.value * kTileColumns + ends.column);
     });
-    for (int b = 0; b < blocks; ++b) {
-        __m256i dots[kRows];
-        block_dots<Weights, kRows>(w, b, x, x_stride, dots);
-        __m256 d = w.d(b);
-        unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
-            __m256 scale = _mm256_mul_ps(d, _mm256_broadcast_ss(&x[t.value * x_stride + b].d));
-            sums[t.value] =
-                _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[t.value]), scale, sums[t.value]);
-        });
-        if constexpr (Weights::kOffset) {
-            __m256 m = w.m(b);
-            unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
-                __m256 scaled_sum = _mm256_broadcast_ss(&x[t.value * x_stride + b].scaled_sum);
-                sums[t.value] = _mm256_fmadd_ps(m, scaled_sum, sums[t.value]);
-            });
-        }
-    }
+    for (int b = 0; b < blocks; ++b) add_block<Weights, kRows>(w, b, x, x_stride, sums);
     unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
         if (ends.partial_out != nullptr) {
             _mm256_store_ps(ends.partial_out + t.value * kTileColumns + ends.column, sums[t.value]);
@@ -317,8 +346,22 @@ void quantized_tile(const QuantizedTile& tile) {
             return tile_of<DType::kQ5_1>(tile);
         case DType::kQ8_0:
             return tile_of<DType::kQ8_0>(tile);
+        case DType::kQ2_K:
+            return tile_of<DType::kQ2_K>(tile);
+        case DType::kQ3_K:
+            return tile_of<DType::kQ3_K>(tile);
+        case DType::kQ4_K:
+            return tile_of<DType::kQ4_K>(tile);
+        case DType::kQ5_K:
+            return tile_of<DType::kQ5_K>(tile);
+        case DType::kQ6_K:
+            return tile_of<DType::kQ6_K>(tile);
+        case DType::kIQ4_NL:
+            return tile_of<DType::kIQ4_NL>(tile);
+        case DType::kIQ4_XS:
+            return tile_of<DType::kIQ4_XS>(tile);
         default:
-            return ref::linear_ops().quantized_tile(tile);
+            __builtin_unreachable();  // float types have their own kernel
     }
 }
 

@@ -220,6 +220,48 @@ TEST(LinearBits, ExtremeQuantsStayExact) {
     }
 }
 
+// Scales no sane file has, and every sub-scale at its least and most: the same bits, NaN wherever
+// ref has NaN.
+TEST(LinearBits, StrangeScalesAgreeWithRef) {
+    constexpr std::uint16_t kZero = 0, kLeast = 1, kMost = 0x7bff, kMinusMost = 0xfbff;
+    constexpr std::uint16_t kInfinity = 0x7c00, kNan = 0x7e00;
+    Random random(78);
+    for (DType type : testing::kQuantizedTypes) {
+        DTypeInfo info = dtype_info(type);
+        testing::HalvesAt halves = testing::halves_at(type);
+        Case shape{type, 1, testing::whole_blocks(type, 64), 21};
+        for (std::uint16_t scale : {kZero, kLeast, kMost, kMinusMost, kInfinity, kNan}) {
+            for (int fill : {0x00, 0xff, 0x80, -1}) {  // -1: random
+                auto bytes = testing::random_weights(random, type, shape.outputs, shape.columns);
+                for (std::size_t i = 0; i < bytes.size() && fill >= 0; ++i) {
+                    bytes[i] = static_cast<std::byte>(fill);
+                }
+                for (auto at = bytes.data(); at < bytes.data() + bytes.size();
+                     at += info.block_bytes) {
+                    std::memcpy(at + halves.d, &scale, 2);
+                    if (halves.m >= 0) std::memcpy(at + halves.m, &scale, 2);
+                }
+                for (int rows : {1, 3, 8, 11}) {
+                    shape.rows = rows;
+                    Layer layer = make_layer(shape, 79);
+                    layer.w = testing::must_pack(type, shape.columns, bytes, shape.outputs);
+                    auto expected = run(layer, Isa::kRef, 1, Accumulate::kOverwrite);
+                    for (Isa isa : testing::simd_isas()) {
+                        auto actual = run(layer, isa, 1, Accumulate::kOverwrite);
+                        for (std::size_t i = 0; i < actual.size(); ++i) {
+                            if (std::isnan(actual[i])) actual[i] = NAN;  // payloads are free
+                            if (std::isnan(expected[i])) expected[i] = NAN;
+                        }
+                        ASSERT_EQ(difference(expected, actual), "")
+                            << shape.describe() << " " << to_string(isa) << " scale " << scale
+                            << " fill " << fill;
+                    }
+                }
+            }
+        }
+    }
+}
+
 TEST(LinearBits, NoRowsIsNothingToDo) {
     Layer layer = make_layer({DType::kQ4_1, 1, 32, 16}, 9);
     ForkJoin pool(1);
