@@ -18,6 +18,8 @@ namespace {
 
 constexpr int kFewRows = 6;  // measured with bench/kernels/linear_bench
 constexpr int kGroupRows = 5;
+constexpr int kFewRowsAhead = 10;  // blocks
+constexpr int kGroupsAhead = 18;
 
 TAPROOT_INLINE int half_sums(const ActivationBlock& x) {  // as 16-bit pairs
     int bits;
@@ -30,22 +32,48 @@ TAPROOT_INLINE __m512i broadcast_4(const std::int8_t* q) {
     return _mm512_set1_epi32(bits);
 }
 
-// The bytes this thread will read next, brought near a few lines per block while it computes.
-struct Prefetch {
-    const std::byte* next;
-    const std::byte* end;
-    int lines;  // per block
-
-    explicit Prefetch(const QuantizedTile& tile)
-        : next(tile.next),
-          end(tile.next + tile.next_bytes),
-          lines((static_cast<int>(tile.next_bytes / 64) + tile.blocks - 1) / tile.blocks) {}
+// Brings near what the thread reads some blocks later, in the order of reading: of the same panels,
+// then of the next tile's. A whole tile at once would push itself out of L1 when K is large.
+template <PanelFormat kFormat>
+class Prefetch {
+public:
+    Prefetch(const QuantizedTile& tile, int blocks_ahead)
+        : panels_{tile.panels[0], tile.panels[1]},
+          quants_(quants_offset(kFormat, tile.blocks)),
+          next_tile_(tile.next != nullptr ? tile.next - tile.panels[0] : 0),
+          blocks_(tile.blocks),
+          at_(blocks_ahead < tile.blocks ? blocks_ahead : tile.blocks),
+          end_(tile.next != nullptr ? 2 * tile.blocks : tile.blocks) {}
 
     TAPROOT_INLINE void step() {
-        for (int i = 0; i < lines && next < end; ++i, next += 64) {
-            _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T0);
+        if (at_ >= end_) return;
+        const bool here = at_ < blocks_;
+        const int block = here ? at_ : at_ - blocks_;
+        ++at_;
+        for (const std::byte* panel : panels_) {
+            if (!here) panel += next_tile_;
+            constexpr std::size_t kBytes = quant_block_bytes(kFormat);
+            fetch<kBytes>(panel + quants_ + static_cast<std::size_t>(block) * kBytes);
+            if (kFormat.sub_scales == SubScales::kNone || block % kSuperBlocks == 0) {
+                fetch<scale_block_bytes(kFormat)>(panel + scale_head_offset(kFormat, block));
+            }
         }
     }
+
+private:
+    template <std::size_t kBytes>
+    static TAPROOT_INLINE void fetch(const std::byte* at) {
+        for (std::size_t line = 0; line < kBytes; line += 64) {
+            _mm_prefetch(reinterpret_cast<const char*>(at + line), _MM_HINT_T0);
+        }
+    }
+
+    const std::byte* panels_[kTilePanels];
+    std::size_t quants_;
+    std::ptrdiff_t next_tile_;
+    int blocks_;
+    int at_;
+    int end_;
 };
 
 TAPROOT_INLINE void store_panel(__m512 sums, float* to, int columns, bool add) {
@@ -133,9 +161,8 @@ TAPROOT_INLINE void few_rows_block(const Weights& w, int b, const ActivationBloc
     __m512i dots[kTilePanels][kRows];
     __m512i high_dots[kTilePanels][kRows];
     first_dots<Weights, kRows>(w, x, x_stride, dots, high_dots);
-    typename Weights::Block weights[kTilePanels] = {w.block(0, b), w.block(1, b)};
-    // Not unrolled: it would gain nothing and compile four times as long.
-#pragma GCC unroll 1
+    decltype(w.block(0, b)) weights[kTilePanels] = {w.block(0, b), w.block(1, b)};
+#pragma GCC unroll 4
     for (int v = 0; v < 4; ++v) {
         __m512i low[kTilePanels];
         __m512i high[kTilePanels];
@@ -169,7 +196,7 @@ TAPROOT_INLINE void few_rows_block(const Weights& w, int b, const ActivationBloc
 template <typename Weights, int kRows>
 void few_rows(const QuantizedTile& tile) {
     Weights w(tile);
-    Prefetch prefetch(tile);
+    Prefetch<Weights::kFormat> prefetch(tile, kFewRowsAhead);
     __m512 sums[kTilePanels][kRows];
     unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
         for (int p = 0; p < kTilePanels; ++p) sums[p][t.value] = _mm512_setzero_ps();
@@ -248,7 +275,7 @@ void grouped_rows(const QuantizedTile& tile, Groups groups) {
     constexpr int kMore = kLeast + 1;
     const std::int64_t stride = tile.blocks;
     Weights w(tile);
-    Prefetch prefetch(tile);
+    Prefetch<Weights::kFormat> prefetch(tile, kGroupsAhead);
     alignas(64) float sums[kTileRowsMax][kTileColumns];
     for (int t = 0; t < tile.rows; ++t) {
         for (int p = 0; p < kTilePanels; ++p) {

@@ -98,8 +98,8 @@ struct ScaledThreeBits {
             return {spread_half(_mm512_abs_epi32(scale)), negative,
                     spread_byte(_mm512_sub_epi32(constant, negative))};
         }
-        [[nodiscard]] TAPROOT_INLINE __m512i apply(__m512i quants) const {
-            __m512i product = _mm512_mullo_epi16(quants, factor);
+        [[nodiscard]] TAPROOT_INLINE __m512i apply(__m512i x) const {
+            __m512i product = _mm512_mullo_epi16(x, factor);
             return _mm512_add_epi8(_mm512_xor_si512(product, flip), constant);
         }
     };
@@ -205,7 +205,6 @@ requires(panel_format(kType).sub_scales != SubScales::kNone) struct PackedWeight
         else
             return ScaledTwoBits::load(at, sub_scales(p, b));
     }
-    using Block = decltype(std::declval<const PackedWeights&>().block(0, 0));
 };
 
 }  // namespace taproot::avx512
