@@ -100,7 +100,9 @@ Result<void> read_special_tokens(const GgufFile& file, TextModel* text) {
     constexpr std::string_view kAddEos = "tokenizer.ggml.add_eos_token";
     TAPROOT_TRY(auto add_bos, file.find_bool(kAddBos));
     TAPROOT_TRY(auto add_eos, file.find_bool(kAddEos));
-    text->add_bos = add_bos.value_or(false);
+    // What the converters of these families leave out when it is true.
+    bool bos_is_usual = text->bos && (text->pre == "llama-bpe" || text->pre == "tekken");
+    text->add_bos = add_bos.value_or(bos_is_usual);
     text->add_eos = add_eos.value_or(false);
     if (text->add_bos && !text->bos)
         return bad(file, kAddBos, fmt::format("is true, but there is no {}", kBos));

@@ -56,6 +56,17 @@ TEST(TextFromGguf, CopiesWhatTheFileSays) {
     EXPECT_NE(text->chat_template.find("<|im_start|>"), std::string::npos);
 }
 
+TEST(TextFromGguf, ASilentFileOfAFamilyThatBeginsWithBosMeansBos) {
+    for (std::string pre : {"llama-bpe", "tekken", "qwen2"}) {
+        GgufWriter writer = testing::tiny_model_writer();
+        writer.string("tokenizer.ggml.pre", pre);
+        writer.drop("tokenizer.ggml.add_bos_token");
+        EXPECT_EQ(text_of(writer).value().add_bos, pre != "qwen2") << pre;
+        writer.boolean("tokenizer.ggml.add_bos_token", false);
+        EXPECT_FALSE(text_of(writer).value().add_bos) << pre << ", which says no";
+    }
+}
+
 // Case B187.
 TEST(TextFromGguf, SpecialIdsOutsideTheVocabularyAreRefused) {
     for (std::string name : {"bos", "eos", "unknown", "padding", "eot"}) {
