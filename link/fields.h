@@ -102,6 +102,12 @@ void fields(Io& io, typename Io::template Of<Load> m) {
     io.field("Load.blocks_cached", m.blocks_cached);
     io.field("Load.prefill_ms_per_token", m.prefill_ms_per_token);
     io.field("Load.decode_ms_per_step", m.decode_ms_per_step);
+    io.field("Load.step_fixed_ms", m.step_fixed_ms);
+    io.field("Load.step_decode_stream_ms", m.step_decode_stream_ms);
+    io.field("Load.step_decode_context_ms", m.step_decode_context_ms);
+    io.field("Load.step_prefill_token_ms", m.step_prefill_token_ms);
+    io.field("Load.step_prefill_pair_ms", m.step_prefill_pair_ms);
+    io.field("Load.step_error", m.step_error);
     io.field("Load.prompt_tokens_total", m.prompt_tokens_total);
     io.field("Load.prefill_tokens_total", m.prefill_tokens_total);
     io.field("Load.cached_tokens_total", m.cached_tokens_total);

@@ -120,6 +120,13 @@ struct Load {
     std::uint32_t blocks_cached = 0;  // reusable, evictable
     double prefill_ms_per_token = 0;  // fitted from recent steps
     double decode_ms_per_step = 0;
+    // The fitted cost of a step (policies/batch/cost_model.h), and how far off it usually is.
+    double step_fixed_ms = 0;
+    double step_decode_stream_ms = 0;
+    double step_decode_context_ms = 0;
+    double step_prefill_token_ms = 0;
+    double step_prefill_pair_ms = 0;
+    double step_error = 0;  // relative
     // Monotonic since start; the gateway turns differences into metrics.
     std::uint64_t prompt_tokens_total = 0;
     std::uint64_t prefill_tokens_total = 0;  // really computed

@@ -45,6 +45,23 @@ WorkerMetrics::WorkerMetrics(Metrics& m, const std::string& worker, const std::s
                                          "Fitted from recent steps.", ours(worker, model))),
       decode_seconds_per_step_(m.gauge("taproot_worker_decode_seconds_per_step",
                                        "Fitted from recent steps.", ours(worker, model))),
+      step_fixed_(m.gauge("taproot_step_cost_fixed_seconds", "Fitted cost of any step.",
+                          ours(worker, model))),
+      step_decode_stream_(m.gauge("taproot_step_cost_decode_stream_seconds",
+                                  "Fitted cost of one more decoding sequence in a step.",
+                                  ours(worker, model))),
+      step_decode_context_(m.gauge("taproot_step_cost_decode_context_seconds",
+                                   "Fitted cost per token of context of a decoding sequence.",
+                                   ours(worker, model))),
+      step_prefill_token_(m.gauge("taproot_step_cost_prefill_token_seconds",
+                                  "Fitted cost of one prompt token without its attention.",
+                                  ours(worker, model))),
+      step_prefill_pair_(m.gauge("taproot_step_cost_prefill_pair_seconds",
+                                 "Fitted attention cost per prompt token and token it attends to.",
+                                 ours(worker, model))),
+      step_error_(m.gauge("taproot_step_cost_error_ratio",
+                          "Usual relative error of the predicted step time, outliers left out.",
+                          ours(worker, model))),
       prompt_tokens_(m.counter("taproot_worker_prompt_tokens_total",
                                "Prompt tokens of admitted requests, cached or not.",
                                ours(worker, model))),
@@ -126,6 +143,12 @@ void WorkerMetrics::set_gauges(const link::Load& load) {
     blocks_cached_.Set(load.blocks_cached);
     prefill_seconds_per_token_.Set(load.prefill_ms_per_token * 1e-3);
     decode_seconds_per_step_.Set(load.decode_ms_per_step * 1e-3);
+    step_fixed_.Set(load.step_fixed_ms * 1e-3);
+    step_decode_stream_.Set(load.step_decode_stream_ms * 1e-3);
+    step_decode_context_.Set(load.step_decode_context_ms * 1e-3);
+    step_prefill_token_.Set(load.step_prefill_token_ms * 1e-3);
+    step_prefill_pair_.Set(load.step_prefill_pair_ms * 1e-3);
+    step_error_.Set(load.step_error);
     vllm_running_.Set(load.running);
     vllm_waiting_.Set(load.waiting + load.preempted);
     vllm_kv_usage_.Set(

@@ -42,6 +42,12 @@ private:
     prometheus::Gauge& blocks_cached_;
     prometheus::Gauge& prefill_seconds_per_token_;
     prometheus::Gauge& decode_seconds_per_step_;
+    prometheus::Gauge& step_fixed_;
+    prometheus::Gauge& step_decode_stream_;
+    prometheus::Gauge& step_decode_context_;
+    prometheus::Gauge& step_prefill_token_;
+    prometheus::Gauge& step_prefill_pair_;
+    prometheus::Gauge& step_error_;
     prometheus::Counter& prompt_tokens_;
     prometheus::Counter& prefill_tokens_;
     prometheus::Counter& cached_tokens_;

@@ -8,15 +8,23 @@ namespace taproot {
 
 namespace {
 
-// 0.99: a step counts half after about 70 steps, some seconds: quick enough to follow a machine
-// that gets busy, slow enough to average the noise of single steps.
+// 0.99: a step counts half after about 70 steps, some seconds.
 constexpr double kForget = 0.99;
-constexpr double kPriorVariance = 0.5;  // in units of the prior: it may be wrong by a factor
-constexpr double kVarianceMax = 4;      // forgetting must not blow up terms that never appear
+// In units of the prior, which may be wrong by a factor. The probe sees the attention terms least.
+constexpr double kPriorVariance[] = {0.5, 0.5, 2, 0.5, 2};
+constexpr double kVarianceMax = 4;  // forgetting must not blow up terms that never appear
 constexpr double kStepMsMin = 0.01;
 
-// Units that bring each term near 1 for usual steps.
-constexpr double kTermUnits[] = {1, 8, 8'192, 256, 131'072};
+constexpr double kPaceGain = 0.2;      // of a step's error goes into the pace
+constexpr double kPaceMemory = 0.998;  // what lasts becomes shape
+constexpr double kErrorAtStart = 0.2;
+constexpr double kErrorMin = 0.02;
+constexpr double kErrorGain = 0.05;
+constexpr double kOutlier = 3;        // errors beyond this many usual ones count as this many
+constexpr double kLogErrorMax = 1.5;  // a step 4.5 times as long as predicted tells no more
+
+// How many of each cause take about 1 ms, where the prior says nothing.
+constexpr double kTermUnits[] = {1, 2, 2'000, 4, 5'000};
 
 }  // namespace
 
@@ -36,34 +44,49 @@ StepCostFit::StepCostFit(const StepCost& prior) {
         // 0).
         scale_[i] = coefficients[i] > 0 ? coefficients[i] : 1 / kTermUnits[i];
         weights_[i] = coefficients[i] > 0 ? 1 : 0;
-        covariance_[i][i] = kPriorVariance;
+        covariance_[i][i] = kPriorVariance[i];
     }
+    error_ = kErrorAtStart;
+}
+
+StepCostFit::Terms StepCostFit::terms(const StepWork& work) const {
+    return {scale_[0], scale_[1] * work.decode_streams,
+            scale_[2] * static_cast<double>(work.decode_context_tokens),
+            scale_[3] * work.prefill_tokens,
+            scale_[4] * static_cast<double>(work.prefill_context_pairs)};
 }
 
 void StepCostFit::add(const StepWork& work, double step_ms) {
     if (!std::isfinite(step_ms) || step_ms <= 0) return;
     if (work.decode_streams == 0 && work.prefill_tokens == 0) return;
-    const double y = std::max(step_ms, kStepMsMin);
-    // Everything relative to the measured time: the target is 1 and errors are relative errors.
-    const std::array<double, kTerms> x = {
-        scale_[0] / y,
-        scale_[1] * work.decode_streams / y,
-        scale_[2] * static_cast<double>(work.decode_context_tokens) / y,
-        scale_[3] * work.prefill_tokens / y,
-        scale_[4] * static_cast<double>(work.prefill_context_pairs) / y,
-    };
-    std::array<double, kTerms> gain{};  // covariance * x
+    const double measured = std::max(step_ms, kStepMsMin);
+    const double predicted = std::max(cost().predict_ms(work), kStepMsMin);
+    const double wrong = std::clamp(std::log(measured / predicted), -kLogErrorMax, kLogErrorMax);
+    const double most = kOutlier * error_;
+
+    // Everything relative to what was measured, at the pace of now: the target is 1.
+    Terms relative = terms(work);
+    for (double& term : relative) term *= std::exp(log_pace_) / measured;
+    learn_shape(relative, most);
+
+    log_pace_ = kPaceMemory * (log_pace_ + kPaceGain * std::clamp(wrong, -most, most));
+    error_ += kErrorGain * (std::min(std::abs(wrong), most) - error_);
+    error_ = std::max(error_, kErrorMin);
+    ++samples_;
+}
+
+void StepCostFit::learn_shape(const Terms& relative, double error_max) {
+    Terms gain{};  // covariance * relative
     double denominator = kForget;
     double error = 1;
     for (std::size_t i = 0; i < kTerms; ++i) {
-        for (std::size_t j = 0; j < kTerms; ++j) gain[i] += covariance_[i][j] * x[j];
-        denominator += gain[i] * x[i];
-        error -= weights_[i] * x[i];
+        for (std::size_t j = 0; j < kTerms; ++j) gain[i] += covariance_[i][j] * relative[j];
+        denominator += gain[i] * relative[i];
+        error -= weights_[i] * relative[i];
     }
-    // A step that was held up by something else (a page fault, another process) moves little.
-    error = std::clamp(error, -1.0, 0.5);
+    error = std::clamp(error, -error_max, error_max);
     for (std::size_t i = 0; i < kTerms; ++i) {
-        weights_[i] += gain[i] / denominator * error;
+        weights_[i] = std::max(0.0, weights_[i] + gain[i] / denominator * error);
         for (std::size_t j = 0; j < kTerms; ++j) {
             covariance_[i][j] = (covariance_[i][j] - gain[i] * gain[j] / denominator) / kForget;
         }
@@ -78,11 +101,11 @@ void StepCostFit::add(const StepWork& work, double step_ms) {
             covariance_[j][i] *= factor;
         }
     }
-    ++samples_;
 }
 
 StepCost StepCostFit::cost() const {
-    const auto coefficient = [&](std::size_t i) { return std::max(0.0, weights_[i]) * scale_[i]; };
+    const double pace = std::exp(log_pace_);
+    const auto coefficient = [&](std::size_t i) { return weights_[i] * scale_[i] * pace; };
     return {.fixed_ms = coefficient(0),
             .decode_stream_ms = coefficient(1),
             .decode_context_ms = coefficient(2),

@@ -26,10 +26,16 @@ struct StepCost {
     [[nodiscard]] double predict_ms(const StepWork& work) const;
 };
 
-// Fits StepCost to the steps that ran: recursive least squares with forgetting (Haykin, Adaptive
-// Filter Theory), each sample weighted by 1/ms so that small steps count as much as large ones,
-// negative coefficients read as 0. Starts from a prior and leaves it as evidence comes.
-// Owner: the engine thread. Cost: about 100 ns per step.
+// Fits StepCost to the steps that ran. Two parts:
+//  - the shape: recursive least squares with forgetting (Haykin, Adaptive Filter Theory), each
+//    sample weighted by 1/ms so that small steps count as much as large ones, coefficients kept
+//    from going below 0. It starts from a prior and leaves it as evidence comes, over some hundred
+//    steps;
+//  - the pace: one factor on all of it, which follows within some ten steps a machine that gets
+//    busy or free again.
+// A step counts with at most three times the usual error of a step (Huber), so one that was held up
+// by something else moves little, while errors that stay widen what is usual.
+// Owner: the engine thread. Cost: about 200 ns per step.
 class StepCostFit {
 public:
     explicit StepCostFit(const StepCost& prior);
@@ -38,12 +44,21 @@ public:
 
     [[nodiscard]] StepCost cost() const;
     [[nodiscard]] std::uint64_t samples() const { return samples_; }
+    // Usual relative error of a prediction, outliers left out.
+    [[nodiscard]] double error() const { return error_; }
 
 private:
     static constexpr std::size_t kTerms = 5;
-    std::array<double, kTerms> weights_{};
-    std::array<double, kTerms> scale_{};  // units that bring the terms near 1
-    std::array<std::array<double, kTerms>, kTerms> covariance_{};
+    using Terms = std::array<double, kTerms>;
+
+    [[nodiscard]] Terms terms(const StepWork& work) const;
+    void learn_shape(const Terms& relative, double error_max);
+
+    Terms weights_{};  // of the scaled terms
+    Terms scale_{};    // units that bring the terms near 1
+    std::array<Terms, kTerms> covariance_{};
+    double log_pace_ = 0;
+    double error_ = 0;
     std::uint64_t samples_ = 0;
 };
 

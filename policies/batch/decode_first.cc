@@ -33,6 +33,9 @@ std::uint32_t tokens_within(const StepCost& cost, std::uint32_t position, double
     return n >= most ? most : static_cast<std::uint32_t>(n);
 }
 
+// Of the step's target: what a prompt may take when decodes leave less.
+constexpr double kProgressShare = 0.5;
+
 }  // namespace
 
 BatchDecision batch_decode_first(const BatchView& view) {
@@ -43,6 +46,7 @@ BatchDecision batch_decode_first(const BatchView& view) {
     const double decode_ms = view.cost.predict_ms(work);
     const bool bounded = view.decode_streams > 0;
     double budget_ms = view.step_ms_target - decode_ms;
+    double progress_ms = view.step_ms_target * kProgressShare;
     std::uint32_t room = view.prefill_tokens_max;
     double pair_count = 0;
     for (std::size_t i = 0; i < view.prefills.size() && room > 0; ++i) {
@@ -51,15 +55,21 @@ BatchDecision batch_decode_first(const BatchView& view) {
         std::uint32_t grant = most;
         if (bounded) {
             grant = tokens_within(view.cost, prefill.position, budget_ms, most);
-            // Some progress beside decodes in every step, however full it is.
+            // Some progress beside decodes in every step, however full it is; deep in a long prompt
+            // its time is bounded too.
             if (out.prefill_tokens < view.prefill_tokens_min) {
-                grant =
-                    std::max(grant, std::min(most, view.prefill_tokens_min - out.prefill_tokens));
+                const std::uint32_t least =
+                    std::min(most, view.prefill_tokens_min - out.prefill_tokens);
+                grant = std::max({grant, out.prefill_tokens == 0 ? std::min(most, 1u) : 0u,
+                                  tokens_within(view.cost, prefill.position, progress_ms, least)});
             }
         }
         if (grant == 0) break;
         const double added = pairs(grant, prefill.position);
-        budget_ms -= view.cost.prefill_token_ms * grant + view.cost.prefill_pair_ms * added;
+        const double added_ms =
+            view.cost.prefill_token_ms * grant + view.cost.prefill_pair_ms * added;
+        budget_ms -= added_ms;
+        progress_ms -= added_ms;
         pair_count += added;
         out.grants[i] = grant;
         out.prefill_tokens += grant;

@@ -23,7 +23,9 @@ struct BatchView {
     StepCost cost;
     double step_ms_target = 50;
     std::uint32_t prefill_tokens_max = 512;  // in one step, all sequences together
-    std::uint32_t prefill_tokens_min = 16;   // progress beside decodes even when they fill the step
+    // Progress beside decodes even when they fill the step, while it takes at most half of its
+    // target (one token at least).
+    std::uint32_t prefill_tokens_min = 16;
 };
 
 struct BatchDecision {

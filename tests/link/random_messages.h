@@ -105,6 +105,12 @@ public:
         m.blocks_cached = small();
         m.prefill_ms_per_token = real();
         m.decode_ms_per_step = real();
+        m.step_fixed_ms = real();
+        m.step_decode_stream_ms = real();
+        m.step_decode_context_ms = real();
+        m.step_prefill_token_ms = real();
+        m.step_prefill_pair_ms = real();
+        m.step_error = real();
         m.prompt_tokens_total = big();
         m.prefill_tokens_total = big();
         m.cached_tokens_total = big();

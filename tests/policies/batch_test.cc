@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -61,6 +63,22 @@ TEST(BatchDecodeFirst, ADeepPromptGetsFewerTokensForTheSameTime) {
     };
     EXPECT_GE(granted(0), 175u);
     EXPECT_LT(granted(8000), 50u);
+}
+
+TEST(BatchDecodeFirst, DeepInAPromptProgressBesideFullStepsIsBoundedInTime) {
+    StepCost cost = kCost;
+    cost.prefill_pair_ms = 0.0005;
+    const auto granted = [&](std::uint32_t position) {
+        const std::vector<PrefillView> prefills{{10'000, position}};
+        return batch_decode_first({.decode_streams = 200,
+                                   .prefills = prefills,
+                                   .cost = cost,
+                                   .step_ms_target = 50})
+            .prefill_tokens;
+    };
+    EXPECT_EQ(granted(0), 16u);
+    EXPECT_EQ(granted(10'000), 4u);  // 25 ms at 5.25 ms each
+    EXPECT_EQ(granted(1'000'000), 1u);
 }
 
 TEST(BatchDecodeFirst, GrantsNeverExceedAnyBound) {
@@ -153,6 +171,43 @@ TEST(StepCostFit, FollowsAMachineThatGetsSlowerAndForgetsOutliers) {
         fit.add(w, 2 * truth.predict_ms(w));
     }
     EXPECT_NEAR(fit.cost().predict_ms(work) / (2 * before), 1, 0.15);
+}
+
+TEST(StepCostFit, StepsThatSomethingElseHeldUpMoveLittle) {
+    const StepCost truth{.fixed_ms = 4,
+                         .decode_stream_ms = 0.5,
+                         .decode_context_ms = 4e-4,
+                         .prefill_token_ms = 0.45,
+                         .prefill_pair_ms = 3e-4};
+    StepCostFit fit(truth);
+    Random random(7);
+    double worst = 0;
+    for (int i = 0; i < 3000; ++i) {
+        const StepWork work = random_work(random);
+        const double predicted = fit.cost().predict_ms(work);
+        worst = std::max(worst, std::abs(predicted / truth.predict_ms(work) - 1));
+        const double held_up = random.chance(0.05) ? 2 + 20 * random.unit() : 1;
+        fit.add(work, truth.predict_ms(work) * (0.98 + 0.04 * random.unit()) * held_up);
+    }
+    EXPECT_LT(worst, 0.3);
+    EXPECT_LT(fit.error(), 0.05);
+}
+
+TEST(StepCostFit, FollowsWithinSecondsAMachineThatGetsBusyAndFree) {
+    const StepCost truth{
+        .fixed_ms = 4, .decode_stream_ms = 0.5, .prefill_token_ms = 0.45, .prefill_pair_ms = 3e-4};
+    StepCostFit fit(truth);
+    Random random(8);
+    for (double pace : {1.0, 2.0, 1.0, 0.5}) {
+        for (int i = 0; i < 60; ++i) {
+            const StepWork work = random_work(random);
+            const double took = pace * truth.predict_ms(work);
+            if (i >= 40) {
+                EXPECT_NEAR(fit.cost().predict_ms(work) / took, 1, 0.2) << i;
+            }
+            fit.add(work, took);
+        }
+    }
 }
 
 TEST(StepCostFit, OnlyDecodesLeaveThePrefillTermsAlone) {

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/types.h"
+#include "policies/batch/cost_model.h"
 #include "worker/engine/executor.h"
 
 namespace taproot::testing {
@@ -37,10 +38,12 @@ public:
         ++steps_;
         largest_step_ = std::max(largest_step_, new_tokens);
         computed_tokens_ += new_tokens;
-        if (clock_ != nullptr)
-            clock_->advance(from_ms(1.0 + 0.1 * static_cast<double>(new_tokens)));
+        if (clock_ != nullptr) clock_->advance(from_ms(cost_.predict_ms(work_of(step))));
         return logits_;
     }
+
+    // Of a step; without this 1 ms and 0.1 ms per token.
+    void set_cost(const StepCost& cost) { cost_ = cost; }
 
     void copy_block(BlockId from, BlockId to) override {
         if (from == to) error("a block is copied onto itself");
@@ -69,6 +72,22 @@ private:
 
     static std::uint64_t chain(std::uint64_t before, TokenId token) {
         return mix64(before * 3 + static_cast<std::uint64_t>(token) + 1);
+    }
+
+    static StepWork work_of(std::span<const StepSequence> step) {
+        StepWork work;
+        for (const StepSequence& sequence : step) {
+            const std::uint64_t position = static_cast<std::uint64_t>(sequence.position);
+            const std::uint64_t count = sequence.tokens.size();
+            if (count == 1) {
+                ++work.decode_streams;
+                work.decode_context_tokens += position + 1;
+            } else {
+                work.prefill_tokens += static_cast<std::uint32_t>(count);
+                work.prefill_context_pairs += count * position + count * (count + 1) / 2;
+            }
+        }
+        return work;
     }
 
     void run_sequence(const StepSequence& sequence) {
@@ -113,6 +132,7 @@ private:
     std::vector<float> logits_;
     int tokens_;
     ManualClock* clock_;
+    StepCost cost_{.fixed_ms = 1, .decode_stream_ms = 0.1, .prefill_token_ms = 0.1};
     bool broken_ = false;
     std::vector<std::string> errors_;
     std::uint64_t computed_tokens_ = 0;

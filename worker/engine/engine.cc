@@ -167,6 +167,13 @@ link::Load Engine::load() const {
     load.blocks_cached = static_cast<std::uint32_t>(cache_.cached_blocks());
     load.prefill_ms_per_token = scheduler_.prefill_ms_per_token();
     load.decode_ms_per_step = scheduler_.decode_ms_per_step();
+    const StepCost cost = scheduler_.cost();
+    load.step_fixed_ms = cost.fixed_ms;
+    load.step_decode_stream_ms = cost.decode_stream_ms;
+    load.step_decode_context_ms = cost.decode_context_ms;
+    load.step_prefill_token_ms = cost.prefill_token_ms;
+    load.step_prefill_pair_ms = cost.prefill_pair_ms;
+    load.step_error = scheduler_.cost_error();
     load.prompt_tokens_total = counters.prompt_tokens;
     load.prefill_tokens_total = counters.prefill_tokens;
     load.cached_tokens_total = counters.cached_tokens;

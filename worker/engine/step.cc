@@ -13,8 +13,8 @@ namespace taproot {
 void Engine::step() {
     //  8  sched: what runs in this step. It also matches waiting and half-done prompts against the
     //     cache (9), pins what it found and gives each sequence the pages it will write.
-    StepPlan& plan = scheduler_.plan();
     TimePoint began = clock_.now();
+    StepPlan& plan = scheduler_.plan();
 
     //  9  kv: a hit that ended inside a block continues in a copy of it.
     for (const BlockCopy& copy : plan.copies) {
@@ -27,7 +27,7 @@ void Engine::step() {
     std::span<const float> rows = forward(plan);
 
     //     Positions advance and full blocks enter the tree now, so that the next plan shares them.
-    scheduler_.commit(plan, to_ms(clock_.now() - began));
+    scheduler_.commit(plan);
 
     // 11  sample: the next token of each sequence whose last known token was computed.
     auto columns = static_cast<std::size_t>(executor_.vocab_size());
@@ -36,6 +36,7 @@ void Engine::step() {
         sample_part(part, rows.first(count));
         rows = rows.subspan(count);
     }
+    scheduler_.took(plan.work, to_ms(clock_.now() - began));
 }
 
 std::span<const float> Engine::forward(const StepPlan& plan) {

@@ -78,8 +78,11 @@ public:
     // first (has_work() stays true: call again). The plan is valid until the next call.
     StepPlan& plan();
 
-    // The plan ran in `step_ms`: advances positions, puts full blocks into the tree, learns cost.
-    void commit(const StepPlan& plan, double step_ms);
+    // The plan ran: advances positions, puts full blocks into the tree.
+    void commit(const StepPlan& plan);
+
+    // All of that step, from planning to sampling, took this long: learns what steps cost.
+    void took(const StepWork& work, double step_ms) { cost_.add(work, step_ms); }
 
     // Makes choice `choice` of a request whose prompt was just computed by `lead`. Call before the
     // lead's next token is appended. `copy` is set when the caller must copy the last page now.
@@ -101,6 +104,7 @@ public:
     [[nodiscard]] std::size_t preempted() const { return preempted_; }
     [[nodiscard]] std::uint64_t backlog_tokens() const;  // to compute: queued and in prefill
     [[nodiscard]] StepCost cost() const { return cost_.cost(); }
+    [[nodiscard]] double cost_error() const { return cost_.error(); }  // usual, relative
     // Of the last mix of decodes: what one more step of them takes.
     [[nodiscard]] double decode_ms_per_step() const;
     [[nodiscard]] double prefill_ms_per_token() const;

@@ -196,9 +196,11 @@ void Scheduler::plan_chunk(Sequence& sequence, std::size_t count) {
         sequence.table.append_own(std::move(page));
     }
     end = std::min(end, sequence.table.size() * kBlockTokens);
-    // Stop at a full block where possible: it enters the tree at once.
+    // Stop at a full block, which enters the tree at once, where that leaves little of the step
+    // unused.
     std::size_t aligned = end / kBlockTokens * kBlockTokens;
-    if (end < sequence.tokens.size() && aligned > sequence.computed) end = aligned;
+    if (end < sequence.tokens.size() && 8 * (end - aligned) <= end - sequence.computed)
+        end = aligned;
     if (end <= sequence.computed) return;
     count = end - sequence.computed;
 
@@ -236,7 +238,7 @@ std::size_t Scheduler::chunk_limit(const Sequence& sequence) const {
     return sequence.remaining();
 }
 
-void Scheduler::commit(const StepPlan& plan, double step_ms) {
+void Scheduler::commit(const StepPlan& plan) {
     ++counters_.steps;
     for (const PlannedSequence& part : plan.sequences) {
         Sequence& sequence = *part.sequence;
@@ -258,7 +260,6 @@ void Scheduler::commit(const StepPlan& plan, double step_ms) {
         last_decodes_.prefill_tokens = 0;
         last_decodes_.prefill_context_pairs = 0;
     }
-    cost_.add(plan.work, step_ms);
 }
 
 }  // namespace taproot

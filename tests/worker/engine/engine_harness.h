@@ -98,6 +98,7 @@ public:
         double step_ms_target = 50;
         double aging_ms = 2'000;
         std::uint64_t stats_interval_ms = 10'000;
+        StepCost cost_prior{1.0, 0.1, 0.0, 0.1, 0.0};
     };
 
     explicit EngineHarness(Options options)
@@ -121,7 +122,7 @@ public:
         out.scheduler.aging_ms = options.aging_ms;
         out.scheduler.model_len_max = options.model_len_max;
         out.scheduler.tokens = kTokens;
-        out.scheduler.cost_prior = {1.0, 0.1, 0.0, 0.1, 0.0};
+        out.scheduler.cost_prior = options.cost_prior;
         return out;
     }
 

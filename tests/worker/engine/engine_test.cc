@@ -568,5 +568,35 @@ TEST(Engine, StopsCleanlyUnderLoad) {
     }
 }
 
+// The costs are those of a small model on two cores; the prior knows nothing of attention.
+TEST(Engine, StepsKeepTheirTimeWhileALongPromptArrives) {
+    EngineHarness::Options options;
+    options.blocks = 800;
+    options.model_len_max = 8'192;
+    options.prefill_chunk_tokens = 512;
+    options.step_ms_target = 50;
+    options.cost_prior = {4, 0.5, 5e-5, 0.5, 5e-5};
+    EngineHarness harness(options);
+    harness.executor.set_cost({4, 0.5, 4e-4, 0.45, 3e-4});
+    for (std::uint64_t id = 1; id <= 8; ++id) harness.post(greedy(id, random_prompt(id, 64), 900));
+    for (int i = 0; i < 20; ++i) harness.pump();
+    harness.post(greedy(9, random_prompt(9, 6'000), 1));
+    double largest_ms = 0;
+    double sum_ms = 0;
+    int steps = 0;
+    while (harness.result(9).choices.empty()) {
+        TimePoint before = harness.clock.now();
+        ASSERT_TRUE(harness.pump());
+        largest_ms = std::max(largest_ms, to_ms(harness.clock.now() - before));
+        sum_ms += to_ms(harness.clock.now() - before);
+        ++steps;
+    }
+    EXPECT_LE(largest_ms, 2 * 50 + 10);
+    EXPECT_NEAR(sum_ms / steps, 50, 5);
+    EXPECT_GT(harness.engine.scheduler().cost().prefill_pair_ms, 1e-4);
+    EXPECT_LT(harness.engine.scheduler().cost_error(), 0.05);
+    EXPECT_GT(harness.engine.load().step_prefill_pair_ms, 1e-4);
+}
+
 }  // namespace
 }  // namespace taproot::testing

@@ -17,6 +17,36 @@ TEST(Probe, FindsTheCostOfTheScriptedModel) {
     EXPECT_TRUE(executor.errors().empty());
 }
 
+// Attention becomes visible at a depth; the pages behind it are few.
+class DeepExecutor final : public Executor {
+public:
+    explicit DeepExecutor(ManualClock& clock) : clock_(clock) {}
+    [[nodiscard]] int vocab_size() const override { return 1; }
+    std::span<const float> run(std::span<const StepSequence> step) override {
+        for (const StepSequence& sequence : step) {
+            const auto tokens = static_cast<double>(sequence.tokens.size());
+            clock_.advance(from_ms(1 + tokens * (0.1 + 0.001 * sequence.position)));
+            for (BlockId block : sequence.blocks) EXPECT_LT(block.value, 4u);
+            EXPECT_GE(sequence.blocks.size() * kBlockTokens,
+                      static_cast<std::size_t>(sequence.position) + sequence.tokens.size());
+        }
+        return {&logit_, 1};
+    }
+    void copy_block(BlockId, BlockId) override {}
+
+private:
+    ManualClock& clock_;
+    float logit_ = 0;
+};
+
+TEST(Probe, FindsTheCostOfAttention) {
+    ManualClock clock;
+    DeepExecutor executor(clock);
+    StepCost cost = probe_step_cost(executor, clock, 8, 2048);
+    EXPECT_NEAR(cost.prefill_pair_ms, 0.001, 1e-5);
+    EXPECT_GT(cost.decode_context_ms, cost.prefill_pair_ms);
+}
+
 TEST(Probe, GuessesWhereItCannotMeasure) {
     ManualClock clock;
     testing::ScriptedExecutor executor(2, 40, &clock);
