@@ -452,7 +452,7 @@ void attention(KernelContext& context, const KvView& kv, int layer, int q_heads,
     if (plan.cost() < kForkWorthCost) {
         work(0);
     } else {
-        context.pool.run(work);
+        context.pool.share(work);
     }
 }
 

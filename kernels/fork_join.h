@@ -61,7 +61,6 @@ public:
     // task(0) has returned; returns when all that came have returned. Tasks must not throw.
     // Cost: below 1 us between threads that are still spinning.
     void share(TaskRef task);
-    void run(TaskRef task) { share(task); }  // attention.cc still says it so
 
 private:
     struct Shared;
