@@ -54,7 +54,8 @@ struct SchedulerCounters {
 //  - a chunk is planned only after matching the cache again, and not while another sequence is
 //    computing the same block (InFlight);
 //  - waiting requests are admitted while the step has room for more prompt tokens, best first
-//    (policies/admit), if their whole prompt fits the pool beside what is promised already.
+//    (policies/admit), if their whole prompt fits the pool beside what is promised already;
+//  - what needs few tokens (its prefix is cached) is admitted and served beside a long prompt.
 //
 // Owner: the engine thread. Errors: a request that cannot be served is a Rejected; nothing else
 // fails. Invariants: waiting and preempted sequences hold no pages; a lone sequence always fits, so
@@ -124,6 +125,7 @@ private:
     void plan_prefills();
     void admit_waiting(std::size_t prefill_room);
     void choose_candidates();
+    void put_quick_first();
     void plan_chunk(Sequence& sequence, std::size_t count);
     void rematch(Sequence& sequence);
     [[nodiscard]] bool fits(const Sequence& sequence, const CacheProbe& probe) const;

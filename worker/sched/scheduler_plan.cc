@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kCandidates = 32;        // of the queue, looked at in one plan
 constexpr std::size_t kEstimatesPerPlan = 16;  // stale ones matched again in one plan
+constexpr std::size_t kQuickTokens = 64;       // that may overtake a long prompt in one step
 
 // Sum over `count` tokens from `position` on of the tokens each attends to, itself included.
 std::uint64_t context_pairs(std::size_t position, std::size_t count) {
@@ -57,9 +58,10 @@ void Scheduler::plan_prefills() {
         prefills_.push_back(sequence);
         wanted += chunk_limit(*sequence);
     }
-    if (wanted < options_.prefill_chunk_tokens)
-        admit_waiting(options_.prefill_chunk_tokens - wanted);
+    const std::size_t chunk = options_.prefill_chunk_tokens;
+    admit_waiting(chunk - std::min(wanted, chunk));
     if (prefills_.empty()) return;
+    put_quick_first();
 
     views_.clear();
     for (const Sequence* sequence : prefills_)
@@ -84,15 +86,23 @@ void Scheduler::plan_prefills() {
 }
 
 // Seats are filled only while the step has room for more prompt tokens: a request admitted later
-// is chosen with a better knowledge of the cache.
+// is chosen with a better knowledge of the cache. Beside long prompts there is room for what is
+// quickly done.
 void Scheduler::admit_waiting(std::size_t prefill_room) {
     if (queue_.empty() || running_.size() >= options_.seqs_max) return;
     refresh_estimates();
     choose_candidates();
+    std::size_t quick_room = kQuickTokens;
     for (Sequence* sequence : candidates_) {
-        if (prefill_room == 0 || running_.size() >= options_.seqs_max) return;
+        if (quick_room == 0 || running_.size() >= options_.seqs_max) return;
         CacheProbe hit = probe(*sequence);
         if (waits_for_twin(*sequence, hit.tokens)) continue;
+        if (prefill_room == 0) {
+            if (sequence->state == SequenceState::kPreempted) return;
+            const std::size_t uncached = sequence->tokens.size() - hit.tokens;
+            if (uncached > quick_room) continue;
+            quick_room -= uncached;
+        }
         if (!fits(*sequence, hit)) {
             // Whoever waited long or was preempted is not overtaken by smaller ones for ever.
             double waited_ms = to_ms(clock_.now() - sequence->request->arrived_at);
@@ -113,6 +123,23 @@ void Scheduler::admit_waiting(std::size_t prefill_room) {
         }
         prefills_.push_back(sequence);
         prefill_room -= std::min(prefill_room, chunk_limit(*sequence));
+    }
+}
+
+// A request that is nearly done does not wait for a long prompt before it. At most kQuickTokens
+// together overtake, of the same priority, and only if who is overtaken moved in the last step.
+void Scheduler::put_quick_first() {
+    const Sequence& overtaken = *prefills_.front();
+    if (overtaken.last_progress_step != counters_.steps) return;
+    std::size_t room = kQuickTokens;
+    auto quick_end = prefills_.begin();
+    for (auto it = prefills_.begin(); it != prefills_.end(); ++it) {
+        const std::size_t tokens = (*it)->remaining();
+        if ((*it)->request->spec.priority != overtaken.request->spec.priority) break;
+        if (tokens > room) continue;
+        room -= tokens;
+        std::rotate(quick_end, it, it + 1);
+        ++quick_end;
     }
 }
 

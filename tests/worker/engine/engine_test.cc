@@ -598,5 +598,37 @@ TEST(Engine, StepsKeepTheirTimeWhileALongPromptArrives) {
     EXPECT_GT(harness.engine.load().step_prefill_pair_ms, 1e-4);
 }
 
+TEST(Engine, ARequestWhosePrefixIsCachedDoesNotWaitForALongPrompt) {
+    EngineHarness::Options options;
+    options.blocks = 800;
+    options.model_len_max = 8'192;
+    options.prefill_chunk_tokens = 128;
+    EngineHarness harness(options);
+    std::vector<TokenId> prefix = random_prompt(1, 320);
+    harness.post(greedy(1, prefix, 1));
+    harness.run_all();
+
+    harness.post(greedy(2, random_prompt(2, 6'000), 1));
+    for (int i = 0; i < 5; ++i) harness.pump();
+    prefix.push_back(7);
+    harness.post(greedy(3, prefix, 3));
+    for (int i = 0; i < 2; ++i) harness.pump();
+    EXPECT_FALSE(harness.choice(3).tokens.empty());
+
+    // However many of them come, the long prompt moves at least in every second step.
+    int steps = 0;
+    std::uint64_t id = 4;
+    for (; harness.choice(2).tokens.empty(); ++steps) {
+        prefix.back() = static_cast<TokenId>(1 + id % 50);
+        harness.post(greedy(id, prefix, 2));
+        ++id;
+        harness.pump();
+        ASSERT_LT(steps, 3 * 6'000 / 16);
+    }
+    harness.run_all();
+    for (std::uint64_t quick = 4; quick < id; ++quick)
+        EXPECT_EQ(harness.choice(quick).tokens.size(), 2u);
+}
+
 }  // namespace
 }  // namespace taproot::testing
