@@ -112,7 +112,7 @@ def table(rows, prompt):
         if row["ratio"] is None:
             ratio = rounds = "-"
         else:
-            ratio, rounds = f"{row['ratio']:.2f}", f"{row['ratio_min']:.2f}-{row['ratio_max']:.2f}"
+            ratio, rounds = f"{row['ratio']:.3g}", f"{row['ratio_min']:.3g}-{row['ratio_max']:.3g}"
         lines.append((what, unit, spread(row["ours"]), spread(row["theirs"]), ratio, rounds, "more" if more_is_better else "less"))
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     text = ["| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |" for line in lines]
@@ -587,7 +587,8 @@ def main(arguments=None):
               "model_bytes": options.model.stat().st_size, "rounds": options.rounds, "clients": options.clients, "prompt": options.prompt, "gen": options.gen,
               "taproot": our_version, "taproot_isa": options.isa, "rival": version, "rival_system_info": system_info,
               "load_max": max(loads), "warnings": warnings, "results": rows}
-    print(f"{host['cpu']}, {options.threads} threads, {options.model.name}, {options.rounds} interleaved rounds: median (min-max)")
+    print(f"{host['cpu']}, {options.threads} threads, {options.model.name}, {options.rounds} interleaved rounds, "
+          f"{options.clients} clients in shared: median (min-max)")
     print(f"llama.cpp: {version}; {system_info}\nTaproot: {our_version}, instruction set {options.isa}\n")
     print(table(rows, options.prompt) + "\n")
     for warning in warnings:
