@@ -277,7 +277,9 @@ class Server:
                 self.up.set()
         self.up.set()
 
-    def __exit__(self, *_):
+    def __exit__(self, _type=None, error=None, _trace=None):
+        """Stops it; an error of the measurement also tells of a server that had ended by itself."""
+        died = self.process.poll()
         for signum in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signum)
@@ -286,6 +288,9 @@ class Server:
                 break
         self.reader.join(10)
         self.process.stdin.close()
+        if isinstance(error, (Failure, OSError)):
+            last_words = "" if died is None else f"\n{self.name} had ended by itself (exit status {died}); it said:\n{self.tail()}"
+            raise Failure(f"{self.name}: {error}{last_words}") from error
 
     def tail(self):
         return "\n".join("    " + line for line in list(self.lines)[-15:]) or "    (nothing)"
@@ -294,7 +299,7 @@ class Server:
         for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 1024
-        raise Failure(f"{self.name} ended while it was measured; it said:\n{self.tail()}")
+        raise Failure("ended while it was measured")
 
 
 class Ours:
@@ -420,12 +425,12 @@ def prompts(seed, count, tokens):
 def ask(side, url, prompt, tokens):
     sent, (answer,) = run_streams(url, side.path, [side.body(prompt, tokens)])
     if not answer.events:
-        raise Failure(f"{side.name} answered without a single event")
+        raise Failure("no event in the answer")
     if "error" in answer.events[-1][1]:
-        raise Failure(f"{side.name}: {json.dumps(answer.events[-1][1]['error'])}")
+        raise Failure(json.dumps(answer.events[-1][1]["error"]))
     lengths = side.lengths(answer.events)
     if lengths != (len(prompt), tokens, 0):
-        raise Failure(f"{side.name} did other work than asked for: (prompt, answer, cached) tokens {lengths}, not {(len(prompt), tokens, 0)}")
+        raise Failure(f"it did other work than asked for: (prompt, answer, cached) tokens {lengths}, not {(len(prompt), tokens, 0)}")
     return sent, answer.events
 
 
@@ -436,7 +441,7 @@ def wait_until_it_answers(side, url):
             return ask(side, url, prompts("ready", 1, 8)[0], 1)
         except (Failure, OSError) as error:
             if time.monotonic() > deadline or not (isinstance(error, OSError) or "answered 503" in str(error)):
-                raise Failure(f"{side.name} is up but does not answer: {error}")
+                raise Failure(f"is up but does not answer: {error}")
         time.sleep(0.05)
 
 
@@ -471,9 +476,9 @@ def measure_serve(side, options, round_number):
         try:
             told = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_SECONDS_MAX)
         except subprocess.TimeoutExpired:
-            raise Failure(f"{side.name}: `bench serve` took more than {ANSWER_SECONDS_MAX} s")
+            raise Failure(f"`bench serve` took more than {ANSWER_SECONDS_MAX} s")
         if told.returncode != 0:
-            raise Failure(f"{side.name}: `bench serve` failed: {told.stderr.strip()}\n{server.tail()}")
+            raise Failure(f"`bench serve` failed: {told.stderr.strip()}")
         values["serve.rss_mib"] = server.rss_mib()
     for line in told.stdout.splitlines():
         result = json.loads(line)

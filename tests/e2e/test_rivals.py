@@ -117,6 +117,16 @@ def test_a_server_that_does_not_come_up_is_an_error_with_its_last_words():
             pass
 
 
+def test_a_server_that_dies_while_it_is_measured_is_told_with_the_error():
+    with pytest.raises(compare.Failure, match=r"rival: no answer\nrival had ended by itself \(exit status 4\).*(\n.*)*out of memory"):
+        with compare.Server("rival", ["sh", "-c", "echo listening on http://127.0.0.1:1; echo out of memory; exit 4"]) as server:
+            server.process.wait(30)
+            raise compare.Failure("no answer")
+    with pytest.raises(compare.Failure, match="^rival: refused$"):
+        with compare.Server("rival", ["sh", "-c", "echo listening on http://127.0.0.1:1; exec sleep 600"]):
+            raise OSError("refused")
+
+
 def test_a_server_is_stopped_with_everything_it_started():
     with compare.Server("rival", ["sh", "-c", "sleep 600 & echo child $!; echo listening on http://127.0.0.1:1; wait"]) as server:
         assert server.url == "http://127.0.0.1:1"
