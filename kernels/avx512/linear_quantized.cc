@@ -91,14 +91,14 @@ TAPROOT_INLINE __m512i first_dot(const Weights& w, const ActivationBlock& x) {
     // 16-bit pairs (-bias, 0) times (sum, its sign): |sum| < 2^12; or times the sums of the halves.
     const __m512i minus_bias = _mm512_set1_epi32((-w.bias()) & 0xffff);
     int sums = x.sum;
-    if constexpr (Weights::kHalfScales) sums = half_sums(x);
+    if constexpr (Weights::kTwoDots) sums = half_sums(x);
     return _mm512_dpwssd_epi32(zero, minus_bias, _mm512_set1_epi32(sums));
 }
 // The same for the dot of columns 16 .. 31, where that has a scale of its own.
 template <typename Weights>
 TAPROOT_INLINE __m512i first_high_dot(const Weights& w, const ActivationBlock& x) {
     const __m512i zero = _mm512_setzero_si512();
-    if constexpr (!Weights::kHalfScales) return zero;
+    if constexpr (!Weights::kTwoDots || Weights::kHalfOffsets) return zero;
     const __m512i minus_bias = _mm512_set1_epi32(-w.bias() * 0x10000);
     return _mm512_dpwssd_epi32(zero, minus_bias, _mm512_set1_epi32(half_sums(x)));
 }
@@ -108,14 +108,21 @@ struct Scales {
     __m512 d;
     __m512 m;
     __m512i half_offsets;
+    __m512 low;
+    __m512 high;
 };
 template <typename Weights>
 TAPROOT_INLINE Scales load_scales(const Weights& w, int p, int b) {
-    Scales out{w.d(p, b), _mm512_setzero_ps(), _mm512_setzero_si512()};
+    Scales out{w.d(p, b), _mm512_setzero_ps(), _mm512_setzero_si512(), _mm512_setzero_ps(),
+               _mm512_setzero_ps()};
     if constexpr (Weights::kOffset || Weights::kHalfScales || Weights::kHalfOffsets) {
         out.m = w.m(p, b);
     }
     if constexpr (Weights::kHalfOffsets) out.half_offsets = w.half_offsets(p, b);
+    if constexpr (Weights::kIntegerScales) {
+        out.low = w.low_scale(p, b);
+        out.high = w.high_scale(p, b);
+    }
     return out;
 }
 
@@ -123,17 +130,21 @@ TAPROOT_INLINE Scales load_scales(const Weights& w, int p, int b) {
 template <typename Weights>
 TAPROOT_INLINE __m512 add_block(__m512 sum, __m512i dot, __m512i high_dot, const Scales& by,
                                 const ActivationBlock& x) {
+    __m512 dots = _mm512_cvtepi32_ps(dot);
+    if constexpr (Weights::kIntegerScales) {
+        dots = _mm512_fmadd_ps(_mm512_cvtepi32_ps(high_dot), by.high, _mm512_mul_ps(dots, by.low));
+    }
     if constexpr (Weights::kHalfScales || Weights::kHalfOffsets) {
         if constexpr (Weights::kHalfOffsets) {
             high_dot = _mm512_dpwssd_epi32(_mm512_setzero_si512(), by.half_offsets,
                                            _mm512_set1_epi32(half_sums(x)));
         }
-        __m512 both = _mm512_mul_ps(_mm512_cvtepi32_ps(dot), by.d);
+        __m512 both = _mm512_mul_ps(dots, by.d);
         both = _mm512_fmadd_ps(_mm512_cvtepi32_ps(high_dot), by.m, both);
         return _mm512_fmadd_ps(both, _mm512_set1_ps(x.d), sum);
     }
     __m512 scale = _mm512_mul_ps(by.d, _mm512_set1_ps(x.d));
-    sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scale, sum);
+    sum = _mm512_fmadd_ps(dots, scale, sum);
     if constexpr (Weights::kOffset) sum = _mm512_fmadd_ps(by.m, _mm512_set1_ps(x.scaled_sum), sum);
     return sum;
 }
@@ -178,7 +189,7 @@ TAPROOT_INLINE void few_rows_block(const Weights& w, int b, const ActivationBloc
                 dot = _mm512_dpbusd_epi32(dot, low[p.value], x_low);
             });
             unroll<kTilePanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
-                __m512i& dot = (Weights::kHalfScales ? high_dots : dots)[p.value][t.value];
+                __m512i& dot = (Weights::kTwoDots ? high_dots : dots)[p.value][t.value];
                 dot = _mm512_dpbusd_epi32(dot, high[p.value], x_high);
             });
         });
@@ -246,7 +257,7 @@ TAPROOT_INLINE void group_block(const Weights& w, const WeightBlock& block,
         unroll<kRows>([&](auto t) TAPROOT_INLINE_LAMBDA {
             __m512i q = broadcast_4(x[t.value * x_stride].q + 4 * v.value);
             unroll<kTilePanels>([&](auto p) TAPROOT_INLINE_LAMBDA {
-                constexpr bool kHigh = Weights::kHalfScales && v.value >= kVectors / 2;
+                constexpr bool kHigh = Weights::kTwoDots && v.value >= kVectors / 2;
                 __m512i& dot = (kHigh ? high_dots : dots)[p.value][t.value];
                 dot = _mm512_dpbusd_epi32(dot, block.q[p.value][v.value], q);
             });
@@ -318,10 +329,11 @@ void at_most_rows(const QuantizedTile& tile) {
 template <DType kType>
 void tile_of(const QuantizedTile& tile) {
     using Weights = PackedWeights<kType>;
+    using FewWeights = typename FewRowsWeights<kType>::Type;
     // Two dots for each row and panel take the registers of twice as many rows.
-    constexpr int kFew = Weights::kHalfScales ? kFewRows / 2 : kFewRows;
-    constexpr int kGroup = Weights::kHalfScales ? kGroupRows / 2 + 1 : kGroupRows;
-    if (tile.rows <= kFew) return at_most_rows<Weights, kFew>(tile);
+    constexpr int kFew = FewWeights::kTwoDots ? kFewRows / 2 : kFewRows;
+    constexpr int kGroup = Weights::kTwoDots ? kGroupRows / 2 + 1 : kGroupRows;
+    if (tile.rows <= kFew) return at_most_rows<FewWeights, kFew>(tile);
     static_assert(kFewRows == 6 && kGroupRows == 5);
     const int count = (tile.rows + kGroup - 1) / kGroup;
     const int least = tile.rows / count < kGroup - 1 ? kGroup - 2 : kGroup - 1;

@@ -31,8 +31,10 @@ template <DType kType>
 struct PackedWeights {
     static constexpr PanelFormat kFormat = panel_format(kType);
     static constexpr bool kOffset = kFormat.offset;
-    static constexpr bool kHalfScales = false;   // another scale for columns 16 .. 31, as m()
-    static constexpr bool kHalfOffsets = false;  // m() times an integer per half of the columns
+    static constexpr bool kTwoDots = false;        // one per half of a block's columns
+    static constexpr bool kIntegerScales = false;  // for these dots: low_scale(), high_scale()
+    static constexpr bool kHalfScales = false;     // another scale for columns 16 .. 31, as m()
+    static constexpr bool kHalfOffsets = false;    // m() times an integer per half of the columns
 
     const std::byte* scales[kTilePanels];
     const std::byte* quants[kTilePanels];

@@ -132,6 +132,8 @@ requires(panel_format(kType).sub_scales != SubScales::kNone) struct PackedWeight
     static constexpr PanelFormat kFormat = panel_format(kType);
     static constexpr SubScales kSub = kFormat.sub_scales;
     static constexpr bool kHalfScales = kSub == SubScales::kHalves && kFormat.quant_bits == 6;
+    static constexpr bool kTwoDots = kHalfScales;
+    static constexpr bool kIntegerScales = false;
     static constexpr bool kHalfOffsets = kSub == SubScales::kHalfOffsets;
     static constexpr bool kOffset = kFormat.offset && !kHalfOffsets;
     static constexpr std::size_t kHeadBytes = scale_head_bytes(kFormat);
@@ -205,6 +207,76 @@ requires(panel_format(kType).sub_scales != SubScales::kNone) struct PackedWeight
         else
             return ScaledTwoBits::load(at, sub_scales(p, b));
     }
+};
+
+// Two bits, or three.
+template <bool kThree>
+struct FewBits {
+    BitPairs quants;
+    __m512i upper;
+
+    static TAPROOT_INLINE FewBits load(const std::byte* at) {
+        if constexpr (kThree) return {BitPairs::load(at), load_vector(at + 2 * 64)};
+        return {BitPairs::load(at), _mm512_setzero_si512()};
+    }
+    TAPROOT_INLINE void next(__m512i& low, __m512i& high) {
+        const __m512i two = _mm512_set1_epi8(3);
+        __m512i pairs = quants.next();
+        low = _mm512_and_si512(pairs, two);
+        high = _mm512_and_si512(_mm512_srli_epi16(pairs, 4), two);
+        if constexpr (kThree) {
+            const __m512i third = _mm512_set1_epi8(4);
+            constexpr int kOr = 0xf8;  // a | (b & c)
+            low = _mm512_ternarylogic_epi32(low, _mm512_slli_epi16(upper, 2), third, kOr);
+            high = _mm512_ternarylogic_epi32(high, _mm512_srli_epi16(upper, 2), third, kOr);
+            upper = _mm512_srli_epi16(upper, 1);
+        }
+    }
+};
+
+// Q2_K and Q3_K for few rows of x: there it is cheaper to multiply the dots with the scales of the
+// halves than all bytes. In float32, but these are integers below 2^24: exact.
+template <DType kType>
+struct TwoDotWeights : PackedWeights<kType> {
+    using Packed = PackedWeights<kType>;
+    static constexpr bool kTwoDots = true;
+    static constexpr bool kIntegerScales = true;
+
+    using Packed::Packed;
+    [[nodiscard]] static TAPROOT_INLINE int bias() { return Packed::kFormat.bias; }
+    [[nodiscard]] TAPROOT_INLINE auto block(int p, int b) const {
+        return FewBits<Packed::kFormat.quant_bits == 3>::load(
+            this->quants[p] + static_cast<unsigned>(b) * Packed::kQuantBytes);
+    }
+    [[nodiscard]] TAPROOT_INLINE __m512 low_scale(int p, int b) const {
+        return scale(this->sub_scales(p, b));
+    }
+    [[nodiscard]] TAPROOT_INLINE __m512 high_scale(int p, int b) const {
+        return scale(this->sub_scales(p, b) + kPanelRows);
+    }
+
+private:
+    static TAPROOT_INLINE __m512 scale(const std::byte* at) {
+        if constexpr (Packed::kHalfOffsets) {
+            return _mm512_cvtepi32_ps(_mm512_and_si512(load_bytes(at), _mm512_set1_epi32(15)));
+        } else {
+            return _mm512_cvtepi32_ps(load_signed_bytes(at));
+        }
+    }
+};
+
+// What kernels for few rows of x read.
+template <DType kType>
+struct FewRowsWeights {
+    using Type = PackedWeights<kType>;
+};
+template <>
+struct FewRowsWeights<DType::kQ2_K> {
+    using Type = TwoDotWeights<DType::kQ2_K>;
+};
+template <>
+struct FewRowsWeights<DType::kQ3_K> {
+    using Type = TwoDotWeights<DType::kQ3_K>;
 };
 
 }  // namespace taproot::avx512
