@@ -181,66 +181,92 @@ void dequantize_block(PanelFormat format, float d, float m, const std::uint8_t* 
 
 namespace {
 
-// Calls body(vector, shift, k): column k's bits stand at `shift` of byte k % 4 in that vector.
-template <typename Body>
-void for_nibbles(Body&& body) {
-    for (int k = 0; k < kBlockColumns; ++k) body(k / 4 % 4, k / 16 * 4, k);
-}
-template <typename Body>
-void for_bit_pairs(Body&& body) {
-    for (int k = 0; k < kBlockColumns; ++k) {
-        int v = k / 4 % 4;
-        body(v % 2, v / 2 * 2 + k / 16 * 4, k);
+// The four bytes of a row in each vector of a panel's block; how columns lie in them:
+// panel_layout.h. Each function moves some bits of all 32 quants, from bit `lowest` on.
+
+void get_nibbles(const std::byte* from, std::uint8_t* quants) {
+    for (int v = 0; v < 4; ++v) {
+        for (int i = 0; i < 4; ++i) {
+            auto bits = static_cast<unsigned>(from[64 * v + i]);
+            quants[4 * v + i] = byte(bits & 15);
+            quants[16 + 4 * v + i] = byte(bits >> 4);
+        }
     }
 }
-template <typename Body>
-void for_bits(Body&& body) {
-    for (int k = 0; k < kBlockColumns; ++k) body(0, k / 4, k);
-}
-
-// Calls part(first vector, bit of the quant that stands lowest there, its bits, walk).
-template <typename Part>
-void for_parts(PanelFormat format, Part&& part) {
-    auto nibbles = [](auto&& body) { for_nibbles(body); };
-    auto pairs = [](auto&& body) { for_bit_pairs(body); };
-    auto bits = [](auto&& body) { for_bits(body); };
-    if (format.quant_bits == 8) {
-        part(0, 0, 8, [](auto&& body) {
-            for (int k = 0; k < kBlockColumns; ++k) body(k / 4, 0, k);
-        });
-        return;
+void put_nibbles(const std::uint8_t* quants, std::byte* to) {
+    for (int v = 0; v < 4; ++v) {
+        for (int i = 0; i < 4; ++i) {
+            const std::uint8_t* q = quants + 4 * v + i;
+            to[64 * v + i] = std::byte(byte((q[0] & 15) | (q[16] & 15) << 4));
+        }
     }
-    if (format.quant_bits >= 4) part(0, 0, 4, nibbles);
-    if (format.quant_bits == 5) part(4, 4, 1, bits);
-    if (format.quant_bits == 6) part(4, 4, 2, pairs);
-    if (format.quant_bits <= 3) part(0, 0, 2, pairs);
-    if (format.quant_bits == 3) part(2, 2, 1, bits);
 }
 
-std::size_t byte_in_block(int vector, int row, int k) {
-    return static_cast<std::size_t>(vector) * kVectorBytes + static_cast<std::size_t>(row * 4) +
-           static_cast<std::size_t>(k % 4);
+void get_pairs(const std::byte* from, int lowest, std::uint8_t* quants) {
+    for (int v = 0; v < 4; ++v) {
+        for (int i = 0; i < 4; ++i) {
+            unsigned bits = static_cast<unsigned>(from[64 * (v % 2) + i]) >> (v / 2 * 2);
+            quants[4 * v + i] |= byte((bits & 3) << lowest);
+            quants[16 + 4 * v + i] |= byte((bits >> 4 & 3) << lowest);
+        }
+    }
+}
+void put_pairs(const std::uint8_t* quants, int lowest, std::byte* to) {
+    for (int v = 0; v < 4; ++v) {
+        for (int i = 0; i < 4; ++i) {
+            const std::uint8_t* q = quants + 4 * v + i;
+            int bits = (q[0] >> lowest & 3) | (q[16] >> lowest & 3) << 4;
+            to[64 * (v % 2) + i] |= std::byte(byte(bits << (v / 2 * 2)));
+        }
+    }
+}
+
+void get_bits(const std::byte* from, int lowest, std::uint8_t* quants) {
+    for (int v = 0; v < 8; ++v) {
+        for (int i = 0; i < 4; ++i) {
+            unsigned bit = static_cast<unsigned>(from[i]) >> v & 1u;
+            quants[4 * v + i] |= byte(bit << lowest);
+        }
+    }
+}
+void put_bits(const std::uint8_t* quants, int lowest, std::byte* to) {
+    for (int v = 0; v < 8; ++v) {
+        for (int i = 0; i < 4; ++i) {
+            to[i] |= std::byte(byte((quants[4 * v + i] >> lowest & 1) << v));
+        }
+    }
 }
 
 }  // namespace
 
 void put_quants(PanelFormat format, int row, const std::uint8_t* quants, std::byte* block) {
-    for_parts(format, [&](int first, int lowest, int bits, auto walk) {
-        walk([&](int vector, int shift, int k) {
-            unsigned part = (quants[k] >> lowest) & ((1u << bits) - 1u);
-            block[byte_in_block(first + vector, row, k)] |= static_cast<std::byte>(part << shift);
-        });
-    });
+    std::byte* to = block + row * 4;
+    int bits = format.quant_bits;
+    if (bits == 8) {
+        for (int k = 0; k < kBlockColumns; ++k) to[k / 4 * 64 + k % 4] = std::byte(quants[k]);
+        return;
+    }
+    if (bits >= 4) put_nibbles(quants, to);
+    if (bits == 5) put_bits(quants, 4, to + 4 * 64);
+    if (bits == 6) put_pairs(quants, 4, to + 4 * 64);
+    if (bits <= 3) put_pairs(quants, 0, to);
+    if (bits == 3) put_bits(quants, 2, to + 2 * 64);
 }
 
 void get_quants(PanelFormat format, int row, const std::byte* block, std::uint8_t* quants) {
+    const std::byte* from = block + row * 4;
+    int bits = format.quant_bits;
+    if (bits == 8) {
+        for (int k = 0; k < kBlockColumns; ++k)
+            quants[k] = static_cast<std::uint8_t>(from[k / 4 * 64 + k % 4]);
+        return;
+    }
     std::memset(quants, 0, kBlockColumns);
-    for_parts(format, [&](int first, int lowest, int bits, auto walk) {
-        walk([&](int vector, int shift, int k) {
-            auto stored = static_cast<unsigned>(block[byte_in_block(first + vector, row, k)]);
-            quants[k] |= byte((stored >> shift & ((1u << bits) - 1u)) << lowest);
-        });
-    });
+    if (bits >= 4) get_nibbles(from, quants);
+    if (bits == 5) get_bits(from + 4 * 64, 4, quants);
+    if (bits == 6) get_pairs(from + 4 * 64, 4, quants);
+    if (bits <= 3) get_pairs(from, 0, quants);
+    if (bits == 3) get_bits(from + 2 * 64, 2, quants);
 }
 
 }  // namespace taproot
