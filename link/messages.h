@@ -16,7 +16,7 @@
 namespace taproot::link {
 
 // Raised when a message changes shape. Both sides refuse a peer of another version by name.
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 
 // --- worker -> gateway ---------------------------------------------------------------------------
 

@@ -35,6 +35,9 @@ std::uint32_t tokens_within(const StepCost& cost, std::uint32_t position, double
 
 // Of the step's target: what a prompt may take when decodes leave less.
 constexpr double kProgressShare = 0.5;
+// A step may be longer by this share when that completes a prompt: its first token comes a whole
+// step earlier.
+constexpr double kCompletionShare = 0.25;
 
 }  // namespace
 
@@ -47,6 +50,7 @@ BatchDecision batch_decode_first(const BatchView& view) {
     const bool bounded = view.decode_streams > 0;
     double budget_ms = view.step_ms_target - decode_ms;
     double progress_ms = view.step_ms_target * kProgressShare;
+    const double completion_ms = view.step_ms_target * kCompletionShare;
     std::uint32_t room = view.prefill_tokens_max;
     double pair_count = 0;
     for (std::size_t i = 0; i < view.prefills.size() && room > 0; ++i) {
@@ -55,6 +59,11 @@ BatchDecision batch_decode_first(const BatchView& view) {
         std::uint32_t grant = most;
         if (bounded) {
             grant = tokens_within(view.cost, prefill.position, budget_ms, most);
+            if (most == prefill.remaining_tokens && grant > 0 && grant < most &&
+                tokens_within(view.cost, prefill.position, budget_ms + completion_ms, most) ==
+                    most) {
+                grant = most;
+            }
             // Some progress beside decodes in every step, however full it is; deep in a long prompt
             // its time is bounded too.
             if (out.prefill_tokens < view.prefill_tokens_min) {

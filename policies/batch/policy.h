@@ -37,8 +37,9 @@ struct BatchDecision {
 
 using BatchPolicy = BatchDecision (*)(const BatchView& view);
 
-// All decodes first; prompt tokens fill what is left of step_ms_target, first prefill first. With
-// no decode running nobody waits for the step, so the bound is prefill_tokens_max alone.
+// All decodes first; prompt tokens fill what is left of step_ms_target, first prefill first, and a
+// quarter of it more when that completes a prompt. With no decode running nobody waits for the
+// step, so the bound is prefill_tokens_max alone.
 BatchDecision batch_decode_first(const BatchView& view);
 
 }  // namespace taproot

@@ -81,6 +81,21 @@ TEST(BatchDecodeFirst, DeepInAPromptProgressBesideFullStepsIsBoundedInTime) {
     EXPECT_EQ(granted(1'000'000), 1u);
 }
 
+TEST(BatchDecodeFirst, AStepGetsALittleLongerToCompleteAPrompt) {
+    const auto granted = [&](std::uint32_t first, std::uint32_t second) {
+        const std::vector<PrefillView> prefills{{first, 0}, {second, 0}};
+        return batch_decode_first({.decode_streams = 16,
+                                   .prefills = prefills,
+                                   .cost = kCost,
+                                   .step_ms_target = 50})
+            .grants;
+    };
+    // 152 fit; 50 more cost a quarter of the target.
+    EXPECT_EQ(granted(202, 10), (std::vector<std::uint32_t>{202, 0}));
+    EXPECT_EQ(granted(203, 10), (std::vector<std::uint32_t>{152, 0}));
+    EXPECT_EQ(granted(100, 102), (std::vector<std::uint32_t>{100, 102}));
+}
+
 TEST(BatchDecodeFirst, GrantsNeverExceedAnyBound) {
     Random random(6);
     for (int round = 0; round < 5000; ++round) {
@@ -114,7 +129,7 @@ TEST(BatchDecodeFirst, GrantsNeverExceedAnyBound) {
             ASSERT_GT(d.prefill_tokens, 0u);
         }
         if (view.decode_streams > 0 && d.prefill_tokens > view.prefill_tokens_min) {
-            ASSERT_LE(d.predicted_ms, view.step_ms_target * (1 + 1e-9));
+            ASSERT_LE(d.predicted_ms, view.step_ms_target * (1.25 + 1e-9));
         }
     }
 }
