@@ -20,6 +20,10 @@ int tokens_of(const AttentionSequence& s) {
     return s.position + s.count;
 }
 
+int pages_of(int tokens) {
+    return (tokens + kBlockTokens - 1) / kBlockTokens;
+}
+
 // Leading tiles of which a and b have all blocks, and the same ones.
 int shared_tiles(const AttentionSequence& a, const AttentionSequence& b) {
     const int full = std::min(tokens_of(a), tokens_of(b)) / kAttentionTileTokens;
@@ -206,6 +210,37 @@ void AttentionPlan::add_tiles(int begin, int end, int tile_begin, int tile_end) 
             }
         }
     }
+}
+
+std::int64_t AttentionPlan::kv_bytes_read(std::span<const AttentionSequence> sequences) const {
+    std::int64_t pages = 0;
+    for (const AttentionItem& item : items_) {
+        if (item.kind == AttentionItem::Kind::kWhole) {
+            const AttentionSequence& s = sequences[static_cast<std::size_t>(item.sequence)];
+            pages += pages_of(s.position + item.token_end);
+            continue;
+        }
+        // Members that share tiles see the same ones; only the last tile of one alone may be part.
+        const AttentionMember& any = members_[static_cast<std::size_t>(item.member_begin)];
+        const int tokens = tokens_of(sequences[static_cast<std::size_t>(any.sequence)]);
+        pages += pages_of(std::min(tokens, item.tile_end * kAttentionTileTokens)) -
+                 item.tile_begin * kBlocksPerTile;
+    }
+    return pages * 2 * geometry_.plane_bytes();
+}
+
+std::int64_t AttentionPlan::kv_bytes_minimum(std::span<const AttentionSequence> sequences) const {
+    std::vector<std::uint32_t> pages;
+    for (const AttentionSequence& s : sequences) {
+        if (s.count == 0) continue;
+        for (int i = 0; i < pages_of(tokens_of(s)); ++i) {
+            pages.push_back(s.blocks[static_cast<std::size_t>(i)].value);
+        }
+    }
+    std::sort(pages.begin(), pages.end());
+    pages.erase(std::unique(pages.begin(), pages.end()), pages.end());
+    return static_cast<std::int64_t>(pages.size()) * 2 * geometry_.plane_bytes() *
+           geometry_.kv_heads;
 }
 
 }  // namespace taproot

@@ -56,6 +56,11 @@ public:
     [[nodiscard]] std::int64_t cost() const { return cost_; }
     [[nodiscard]] int rows_max() const { return rows_max_; }  // rows of any item
 
+    // For measuring, of one layer: bytes of K and V pages that the items read, and those of every
+    // page of the sequences once. `sequences`: those of build().
+    [[nodiscard]] std::int64_t kv_bytes_read(std::span<const AttentionSequence> sequences) const;
+    [[nodiscard]] std::int64_t kv_bytes_minimum(std::span<const AttentionSequence> sequences) const;
+
 private:
     bool same_as_before(const KvGeometry& geometry, int q_heads, int threads,
                         std::span<const AttentionSequence> sequences) const;

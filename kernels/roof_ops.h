@@ -15,9 +15,18 @@ struct RoofOps {
     // Fused multiply-adds of float32.
     float (*fp32)(std::int64_t rounds);
     std::int64_t fp32_ops;
-    // Reads a whole number of KiB, 64-byte aligned.
+    // Reads a whole number of KiB, 64-byte aligned, from the first byte to the last.
     float (*read)(const std::byte* data, std::size_t bytes);
+    // Reads kReadStreams parts of it side by side, fetching each 1 KiB ahead: more requests under
+    // way than one stream keeps up, since prefetchers stop at every page. A multiple of 32 KiB.
+    float (*read_streams)(const std::byte* data, std::size_t bytes);
+    // Multiply-adds of bfloat16 into float32 sums; null where the instruction set has none (and
+    // the CPU may still lack what this one needs: cpu_features().avx512_bf16).
+    float (*bf16)(std::int64_t rounds) = nullptr;
+    std::int64_t bf16_ops = 0;
 };
+
+inline constexpr int kReadStreams = 16;
 
 namespace ref {
 const RoofOps& roof_ops();

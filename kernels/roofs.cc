@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <string>
 
 #include "kernels/aligned_buffer.h"
+#include "kernels/cpu_features.h"
 #include "kernels/fork_join.h"
 #include "kernels/roof_ops.h"
 #include "kernels/work_ranges.h"
@@ -62,17 +64,39 @@ double compute_rate(ForkJoin& pool, double budget_s, float (*loop)(std::int64_t)
     });
 }
 
+// Threads claim some MiB at a time: a fixed part each would make all wait for a disturbed one.
 double read_rate(int threads, double budget_s, const RoofOps& ops, const AlignedBuffer& buffer) {
-    constexpr std::size_t kPiece = 1024;
-    constexpr int kPiecesPerClaim = 1024;
+    constexpr std::size_t kPiece = 32 * 1024;
+    constexpr int kPiecesPerClaim = 2048;
     ForkJoin pool(threads);
     const int pieces = static_cast<int>(buffer.bytes() / kPiece);
+    auto rate = [&](float (*read)(const std::byte*, std::size_t)) {
+        return best_rate(budget_s / 2, [&] {
+            WorkRanges ranges(pieces, threads, kPiecesPerClaim);
+            pool.share([&](int thread) {
+                ranges.work_parts(thread, [&](int begin, int end) {
+                    sink = read(buffer.data() + static_cast<std::size_t>(begin) * kPiece,
+                                static_cast<std::size_t>(end - begin) * kPiece);
+                });
+            });
+            return static_cast<double>(pieces) * kPiece;
+        });
+    };
+    return std::max(rate(ops.read), rate(ops.read_streams));
+}
+
+double memcpy_rate(ForkJoin& pool, double budget_s, AlignedBuffer& buffer) {
+    constexpr std::size_t kPiece = 64 * 1024;
+    constexpr int kPiecesPerClaim = 64;
+    const int pieces = static_cast<int>(buffer.bytes() / 2 / kPiece);
+    std::byte* half = buffer.data() + static_cast<std::size_t>(pieces) * kPiece;
     return best_rate(budget_s, [&] {
-        WorkRanges ranges(pieces, threads, kPiecesPerClaim);
+        WorkRanges ranges(pieces, pool.threads(), kPiecesPerClaim);
         pool.share([&](int thread) {
             ranges.work_parts(thread, [&](int begin, int end) {
-                sink = ops.read(buffer.data() + static_cast<std::size_t>(begin) * kPiece,
-                                static_cast<std::size_t>(end - begin) * kPiece);
+                const std::size_t at = static_cast<std::size_t>(begin) * kPiece;
+                std::memcpy(half + at, buffer.data() + at,
+                            static_cast<std::size_t>(end - begin) * kPiece);
             });
         });
         return static_cast<double>(pieces) * kPiece;
@@ -123,16 +147,20 @@ Result<Roofs> measure_roofs(const RoofOptions& options) {
     std::fill(buffer.data(), buffer.data() + buffer.bytes(), std::byte{1});
 
     Roofs roofs{};
-    const double part_s = options.seconds / (3.0 + options.threads);
+    const double part_s = options.seconds / (5.0 + options.threads);
     ForkJoin pool(options.threads);
     roofs.int8_ops_per_s = compute_rate(pool, part_s, ops.int8, ops.int8_ops);
     roofs.fp32_flop_per_s = compute_rate(pool, part_s, ops.fp32, ops.fp32_ops);
+    if (ops.bf16 != nullptr && cpu_features().avx512_bf16) {
+        roofs.bf16_flop_per_s = compute_rate(pool, part_s, ops.bf16, ops.bf16_ops);
+    }
     constexpr int kRegions = 1000;
     const double regions_per_s = best_rate(part_s, [&] {
         for (int i = 0; i < kRegions; ++i) run_together(pool);
         return static_cast<double>(kRegions);
     });
     roofs.fork_join_ns = 1e9 / regions_per_s;
+    roofs.memcpy_bytes_per_s = memcpy_rate(pool, part_s, buffer);
     for (int threads = 1; threads <= options.threads; ++threads) {
         roofs.read_bytes_per_s.push_back(read_rate(threads, part_s, ops, buffer));
     }

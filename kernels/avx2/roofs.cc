@@ -55,10 +55,31 @@ float read(const std::byte* data, std::size_t bytes) {
     return static_cast<float>(_mm_cvtsi128_si32(_mm256_castsi256_si128(total)));
 }
 
+float read_streams(const std::byte* data, std::size_t bytes) {
+    __m256i sums[4] = {};
+    const std::size_t part = bytes / kReadStreams;
+    for (std::size_t i = 0; i < part; i += 512) {
+        for (int stream = 0; stream < kReadStreams; ++stream) {
+            const std::byte* at = data + part * static_cast<std::size_t>(stream) + i;
+            for (int k = 0; k < 16; ++k) {
+                if (k % 2 == 0) {
+                    _mm_prefetch(reinterpret_cast<const char*>(at) + 1024 + 32 * k, _MM_HINT_T0);
+                }
+                sums[k % 4] = _mm256_xor_si256(
+                    sums[k % 4], _mm256_load_si256(reinterpret_cast<const __m256i*>(at + 32 * k)));
+            }
+        }
+    }
+    const __m256i total =
+        _mm256_xor_si256(_mm256_xor_si256(sums[0], sums[1]), _mm256_xor_si256(sums[2], sums[3]));
+    return static_cast<float>(_mm256_extract_epi32(total, 0));
+}
+
 }  // namespace
 
 const RoofOps& roof_ops() {
-    static constexpr RoofOps kOps = {int8, kChains * 32 * 2, fp32, kChains * 8 * 2, read};
+    static constexpr RoofOps kOps = {int8, kChains * 32 * 2, fp32, kChains * 8 * 2,
+                                     read, read_streams};
     return kOps;
 }
 

@@ -230,6 +230,9 @@ std::size_t CpuExecutor::weight_bytes() const {
 std::size_t CpuExecutor::scratch_bytes() const {
     return state_->llama->scratch_bytes();
 }
+void CpuExecutor::set_profile(StepProfile* profile) {
+    state_->llama->set_profile(profile);
+}
 std::uint64_t CpuExecutor::kv_layout_digest() const {
     return state_->layout_digest;
 }

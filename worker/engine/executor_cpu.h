@@ -9,6 +9,7 @@
 #include "kernels/dispatch.h"
 #include "worker/engine/executor.h"
 #include "worker/model/loaded_model.h"
+#include "worker/model/step_profile.h"
 #include "worker/model/weights.h"
 
 namespace taproot {
@@ -46,6 +47,8 @@ public:
     [[nodiscard]] std::size_t scratch_bytes() const;
     // Two executors may exchange KV blocks when this and the model's digest agree.
     [[nodiscard]] std::uint64_t kv_layout_digest() const;
+    // See Llama::set_profile.
+    void set_profile(StepProfile* profile);
 
 private:
     struct State;

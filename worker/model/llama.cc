@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 #include "base/units.h"
+#include "kernels/attention_plan.h"
 #include "kernels/fused.h"
 
 namespace taproot {
@@ -83,7 +84,12 @@ void Llama::forward(KernelContext& context, const KvView& kv, const PackedStep& 
     for (int row = 0; row < rows; ++row)
         if (step.positions[static_cast<std::size_t>(row)] < kBlockTokens) add_row(row, &precise_);
     Rows hidden = hidden_.rows(rows);
+    if (profile_ != nullptr) {
+        count_kv_bytes(context, kv, step.sequences);
+        profile_->begin();
+    }
     embed_rows(context, weights_->embedding, step.tokens, hidden);
+    mark(StepPart::kEmbed);
     for (int layer = 0; layer < config_.layers; ++layer) {
         attend(context, kv, step, layer);
         feed_forward(context, weights_->layers[static_cast<std::size_t>(layer)], rows);
@@ -101,7 +107,9 @@ void Llama::forward(KernelContext& context, const KvView& kv, const PackedStep& 
     }
     std::span<const PanelMatrix> head{&weights_->head(), 1};
     normalize(context, last, weights_->output_norm, last, head);
+    mark(StepPart::kNorm);
     multiply(context, head, last, logits, Accumulate::kOverwrite, precise_wanted_);
+    mark(StepPart::kHead);
 }
 
 // hidden += O * attention(rope(Q), rope(K), V), all of norm(hidden).
@@ -116,15 +124,21 @@ void Llama::attend(KernelContext& context, const KvView& kv, const PackedStep& s
     Rows v = slice(qkv, queries + keys, keys);
 
     normalize(context, hidden, weights.attention_norm, normed, weights.qkv.parts());
+    mark(StepPart::kNorm);
     multiply(context, weights.qkv.parts(), normed, qkv, Accumulate::kOverwrite, precise_);
+    mark(StepPart::kQkv);
     // q and k heads are neighbours: one call rotates both.
     rope(context, rope_, config_.rope_pairs, slice(qkv, 0, queries + keys),
          config_.heads + config_.kv_heads, config_.head_dim, step.positions);
     kv_append(context, kv, layer, k, v, step.sequences);
+    mark(StepPart::kRope);
     float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
     attention(context, kv, layer, config_.heads, scale, q, attended, step.sequences);
+    mark(StepPart::kAttention);
     if (weights.attention_out.quantized()) quantize_rows(context, attended, &quantized_);
+    mark(StepPart::kNorm);
     multiply(context, weights.attention_out.parts(), attended, hidden, Accumulate::kAdd, precise_);
+    mark(StepPart::kOut);
 }
 
 // hidden += Down * (silu(Gate * x) * (Up * x)), x = norm(hidden).
@@ -134,12 +148,16 @@ void Llama::feed_forward(KernelContext& context, const LayerWeights& weights, in
     Rows up = slice(gate_up, config_.feed_forward, config_.feed_forward);
 
     normalize(context, hidden, weights.feed_forward_norm, normed, weights.gate_up.parts());
+    mark(StepPart::kNorm);
     multiply(context, weights.gate_up.parts(), normed, gate_up, Accumulate::kOverwrite, precise_);
+    mark(StepPart::kGateUp);
     if (weights.down.quantized())
         swiglu_quantized(context, gate, up, gate, &quantized_);
     else
         swiglu(context, gate, up, gate);
+    mark(StepPart::kSwiglu);
     multiply(context, weights.down.parts(), gate, hidden, Accumulate::kAdd, precise_);
+    mark(StepPart::kDown);
 }
 
 // out = norm(x), quantised too when one of `readers` wants that.
@@ -169,6 +187,15 @@ void Llama::multiply(KernelContext& context, std::span<const PanelMatrix> parts,
         for_parts({rows, &remainders_}, rows_of(out, range.begin, range.end), Accumulate::kAdd,
                   true);
     }
+}
+
+// The plan that attention() makes for itself, made once more: measuring costs only who measures.
+void Llama::count_kv_bytes(const KernelContext& context, const KvView& kv,
+                           std::span<const AttentionSequence> sequences) {
+    AttentionPlan plan;
+    plan.build(kv.geometry, config_.heads, context.pool.threads(), sequences);
+    profile_->kv_bytes_read += plan.kv_bytes_read(sequences) * config_.layers;
+    profile_->kv_bytes_minimum += plan.kv_bytes_minimum(sequences) * config_.layers;
 }
 
 }  // namespace taproot

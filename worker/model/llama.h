@@ -11,6 +11,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
 #include "worker/model/model_config.h"
+#include "worker/model/step_profile.h"
 #include "worker/model/weights.h"
 
 namespace taproot {
@@ -45,6 +46,9 @@ public:
     [[nodiscard]] int max_positions() const { return rope_.positions(); }
     [[nodiscard]] std::size_t scratch_bytes() const;
 
+    // From now on every step adds to `profile`, which must outlive that; null (the default): none.
+    void set_profile(StepProfile* profile) { profile_ = profile; }
+
 private:
     struct RowRange {
         int begin;
@@ -67,6 +71,11 @@ private:
     // rows of x that enter quantised parts with their remainders too.
     void multiply(KernelContext& context, std::span<const PanelMatrix> parts, ConstRows x, Rows out,
                   Accumulate accumulate, std::span<const RowRange> precise);
+    void mark(StepPart part) {
+        if (profile_ != nullptr) profile_->mark(part);
+    }
+    void count_kv_bytes(const KernelContext& context, const KvView& kv,
+                        std::span<const AttentionSequence> sequences);
 
     ModelConfig config_;
     const Weights* weights_;
@@ -81,6 +90,7 @@ private:
     QuantizedRows remainders_;
     std::vector<RowRange> precise_;         // rows of the step within the first block
     std::vector<RowRange> precise_wanted_;  // likewise, of the wanted rows
+    StepProfile* profile_ = nullptr;
 };
 
 }  // namespace taproot
