@@ -10,6 +10,7 @@ void add_bench(CLI::App& app, RunCommand& run) {
         app.add_subcommand("bench", "Measure this machine, an engine, or a running server");
     bench->require_subcommand(1);
     add_bench_roofs(*bench, run);
+    add_bench_kernels(*bench, run);
     add_bench_engine(*bench, run);
     add_bench_serve(*bench, run);
 }

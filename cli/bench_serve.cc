@@ -3,9 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <cmath>
 #include <map>
@@ -15,8 +13,11 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "cli/bench_interference.h"
 #include "cli/commands.h"
+#include "cli/json_text.h"
 #include "cli/reuse.h"
+#include "cli/workload.h"
 
 namespace taproot::cli {
 namespace {
@@ -30,35 +31,10 @@ struct ServeArguments {
     std::vector<std::string> workloads = {"single", "shared", "turns"};
     std::uint32_t concurrency = 16;
     std::uint32_t prefix_words = 600;
+    InterferenceOptions interference;
     std::uint64_t seed = 1;
     bool as_json = false;
 };
-
-constexpr std::array kWords = {"river",  "stone",  "cloud",  "market",  "engine", "garden",
-                               "silver", "window", "orange", "letter",  "bridge", "table",
-                               "winter", "summer", "paper",  "music",   "doctor", "camera",
-                               "ladder", "planet", "forest", "kitchen", "monkey", "ticket",
-                               "mirror", "button", "carpet", "pocket",  "basket", "rocket"};
-
-std::string words(Random& random, std::uint32_t count) {
-    std::string out;
-    for (std::uint32_t i = 0; i < count; ++i) {
-        if (i > 0) out += ' ';
-        out += kWords[random.below(kWords.size())];
-    }
-    return out;
-}
-
-double percentile(std::vector<double> values, double share) {
-    if (values.empty()) return 0;
-    std::sort(values.begin(), values.end());
-    return values[std::min(values.size() - 1,
-                           static_cast<std::size_t>(share * static_cast<double>(values.size())))];
-}
-
-double rounded(double value, double step) {
-    return std::round(value / step) * step;
-}
 
 // One workload's answers; filled by several threads.
 class Recorder {
@@ -92,6 +68,8 @@ public:
         return reply;
     }
 
+    [[nodiscard]] const HttpClient& client() const { return client_; }
+    void fail(Error error) { failure_ = std::move(error); }
     [[nodiscard]] const std::optional<Error>& failure() const { return failure_; }
     [[nodiscard]] const std::vector<ChatReply>& replies() const { return replies_; }
     [[nodiscard]] double seconds() const {
@@ -109,7 +87,7 @@ public:
         out["prompt_tokens"] = report->prompt_tokens;
         out["cached_tokens"] = report->cached_tokens;
         out["possible_cached_tokens"] = report->possible_tokens;
-        out["reuse_share"] = rounded(report->share(), 1e-4);
+        out["reuse_share"] = rounded(report->share(), 4);
         std::map<std::string, int> by_worker;
         for (const ChatReply& reply : replies_) ++by_worker[reply.worker];
         json::object workers;
@@ -127,6 +105,16 @@ private:
     std::optional<Error> failure_;
 };
 
+json::object run_interference(const ServeArguments& arguments, Recorder& recorder, Random& random) {
+    Result<InterferenceReport> report =
+        measure_interference(recorder.client(), arguments.model, arguments.interference, random);
+    if (!report) {
+        recorder.fail(report.error());
+        return {};
+    }
+    return interference_json(*report);
+}
+
 json::object run_single(const ServeArguments&, Recorder& recorder, Random& random) {
     std::vector<double> decode, ttft;
     for (int i = 0; i < 3; ++i) {
@@ -136,8 +124,8 @@ json::object run_single(const ServeArguments&, Recorder& recorder, Random& rando
         ttft.push_back(reply->ttft_ms);
     }
     return {{"work", "single"},
-            {"decode_tps", rounded(percentile(decode, .5), .1)},
-            {"ttft_ms", rounded(percentile(ttft, .5), .1)}};
+            {"decode_tps", rounded(percentile(decode, .5), 1)},
+            {"ttft_ms", rounded(percentile(ttft, .5), 1)}};
 }
 
 json::object run_shared(const ServeArguments& arguments, Recorder& recorder, Random& random) {
@@ -164,8 +152,8 @@ json::object run_shared(const ServeArguments& arguments, Recorder& recorder, Ran
     }
     json::object out{
         {"work", "shared"},
-        {"out_tps", rounded(tokens / seconds, .1)},
-        {"req_s", rounded(static_cast<double>(recorder.replies().size()) / seconds, .01)},
+        {"out_tps", rounded(tokens / seconds, 1)},
+        {"req_s", rounded(static_cast<double>(recorder.replies().size()) / seconds, 2)},
         {"ttft_p50_ms", std::round(percentile(ttft, .5))},
         {"ttft_p95_ms", std::round(percentile(ttft, .95))},
         {"itl_max_ms", std::round(itl_max)}};
@@ -197,18 +185,18 @@ json::object run_turns(const ServeArguments& arguments, Recorder& recorder, Rand
                      {"first_ttft_ms", std::round(percentile(first, .5))},
                      {"later_ttft_p50_ms", std::round(percentile(later, .5))},
                      {"later_ttft_p95_ms", std::round(percentile(later, .95))},
-                     {"wall_s", rounded(recorder.seconds(), .1)}};
+                     {"wall_s", rounded(recorder.seconds(), 1)}};
     recorder.add_reuse(out);
     return out;
 }
 
 void print_result(const json::object& result, bool as_json) {
     if (as_json) {
-        fmt::print("{}\n", json::serialize(result));
+        fmt::print("{}\n", json_text(result));
     } else {
         for (const auto& member : result)
             fmt::print("  {:<24} {}\n", std::string_view(member.key().data(), member.key().size()),
-                       json::serialize(member.value()));
+                       json_text(member.value()));
         fmt::print("\n");
     }
     std::fflush(stdout);
@@ -228,8 +216,10 @@ int bench_serve(const ServeArguments& arguments) {
         return 1;
     }
     using Workload = json::object (*)(const ServeArguments&, Recorder&, Random&);
-    const std::map<std::string, Workload> known = {
-        {"single", run_single}, {"shared", run_shared}, {"turns", run_turns}};
+    const std::map<std::string, Workload> known = {{"single", run_single},
+                                                   {"shared", run_shared},
+                                                   {"turns", run_turns},
+                                                   {"interference", run_interference}};
     for (const std::string& name : arguments.workloads) {
         Recorder recorder(arguments, client);
         json::object result = known.at(name)(arguments, recorder, random);
@@ -247,14 +237,15 @@ int bench_serve(const ServeArguments& arguments) {
 
 void add_bench_serve(CLI::App& bench, RunCommand& run) {
     auto arguments = std::make_shared<ServeArguments>();
-    CLI::App* command = bench.add_subcommand(
-        "serve", "Load a running server: single, shared prefixes, growing chats");
+    CLI::App* command = bench.add_subcommand("serve",
+                                             "Load a running server: single, shared prefixes, "
+                                             "growing chats, a long prompt among streams");
     command->add_option("--url", arguments->url, "server (default http://127.0.0.1:8080)");
     command->add_option("--model", arguments->model, "model name (default: the server's first)");
     command
         ->add_option("--workload", arguments->workloads,
-                     "single, shared, turns (default: all three)")
-        ->check(CLI::IsMember({"single", "shared", "turns"}))
+                     "single, shared, turns, interference (default: the first three)")
+        ->check(CLI::IsMember({"single", "shared", "turns", "interference"}))
         ->delimiter(',');
     command->add_option("--concurrency", arguments->concurrency, "clients of `shared` (default 16)")
         ->check(CLI::Range(1, 1024));
@@ -262,6 +253,14 @@ void add_bench_serve(CLI::App& bench, RunCommand& run) {
         ->add_option("--prefix-words", arguments->prefix_words,
                      "length of the shared prefixes (default 600)")
         ->check(CLI::Range(1, 100'000));
+    command
+        ->add_option("--long-prompt", arguments->interference.long_prompt_tokens,
+                     "tokens of the prompt that interferes (default 6000)")
+        ->check(CLI::Range(100, 1'000'000));
+    command
+        ->add_option("--running", arguments->interference.streams,
+                     "streams that it interferes with (default 8)")
+        ->check(CLI::Range(1, 1024));
     command->add_option("--seed", arguments->seed, "of the texts (default 1)");
     command->add_option("--api-key", arguments->api_key, "key, when the server asks for one")
         ->envname("TAPROOT_API_KEY");

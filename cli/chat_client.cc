@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 
 #include "base/clock.h"
+#include "cli/json_text.h"
 
 namespace taproot::cli {
 namespace {
@@ -28,7 +28,7 @@ std::string request_body(const std::vector<ChatTurn>& turns, const ChatOptions& 
     if (options.ignore_eos) body["ignore_eos"] = true;
     if (options.return_token_ids) body["return_token_ids"] = true;
     body["stream_options"] = json::object{{"include_usage", true}};
-    return json::serialize(body);
+    return json_text(body);
 }
 
 std::string error_message(const json::value& body, std::string_view fallback) {
@@ -53,9 +53,17 @@ struct StreamReader {
     TimePoint last{};
     std::string error;
     bool done = false;
+    const std::atomic<bool>* stop = nullptr;
     const std::function<void(std::string_view)>* on_text = nullptr;
 
     bool take(std::string_view line) {
+        bool more = read(line);
+        if (stop == nullptr || !stop->load()) return more;
+        done = true;
+        return false;
+    }
+
+    bool read(std::string_view line) {
         if (!line.starts_with("data:")) return true;
         line.remove_prefix(5);
         line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
@@ -98,6 +106,7 @@ struct StreamReader {
         else
             reply.itl_max_ms = std::max(reply.itl_max_ms, to_ms(now - last));
         last = now;
+        reply.text_times.push_back(now);
         reply.text.append(text->get_string().data(), text->get_string().size());
         if (on_text != nullptr && *on_text)
             (*on_text)({text->get_string().data(), text->get_string().size()});
@@ -111,6 +120,7 @@ Result<ChatReply> stream_chat(const HttpClient& client, const std::vector<ChatTu
                               const std::function<void(std::string_view)>& on_text) {
     StreamReader reader;
     reader.on_text = &on_text;
+    reader.stop = options.stop;
     std::string body = request_body(turns, options);
     reader.sent = std::chrono::steady_clock::now();
     TAPROOT_TRY(ClientResponse response,

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "cli/http_client.h"
 
@@ -23,6 +25,9 @@ struct ChatOptions {
     double temperature = 0;
     bool ignore_eos = false;
     bool return_token_ids = false;
+    // When it becomes true the connection is closed after the next line: a client that left. The
+    // reply then holds what had come.
+    const std::atomic<bool>* stop = nullptr;
 };
 
 // One streamed answer with the times a user feels.
@@ -35,6 +40,7 @@ struct ChatReply {
     double ttft_ms = 0;                   // request sent to first text
     double decode_ms = 0;                 // first text to end
     double itl_max_ms = 0;                // longest gap between texts
+    std::vector<TimePoint> text_times;    // arrival of each text
     std::string worker;                   // x-taproot-worker
     std::string request_id;
 };

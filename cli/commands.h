@@ -18,12 +18,13 @@ void add_up(CLI::App& app, RunCommand& run);
 void add_chat(CLI::App& app, RunCommand& run);
 void add_config(CLI::App& app, RunCommand& run);
 void add_explain(CLI::App& app, RunCommand& run);
-void add_bench(CLI::App& app, RunCommand& run);  // roofs, engine, serve
+void add_bench(CLI::App& app, RunCommand& run);  // roofs, kernels, engine, serve
 void add_check(CLI::App& app, RunCommand& run);  // determinism
 
 // Parts of bench.
 void add_bench_roofs(CLI::App& bench, RunCommand& run);
 void add_bench_engine(CLI::App& bench, RunCommand& run);
+void add_bench_kernels(CLI::App& bench, RunCommand& run);
 void add_bench_serve(CLI::App& bench, RunCommand& run);
 
 }  // namespace taproot::cli

@@ -10,7 +10,15 @@ constexpr ClientId kClient{1};
 
 }  // namespace
 
-EngineRig::EngineRig(const LoadedModel& model, CpuExecutor& executor, const RigOptions& options) {
+std::span<const float> TimedExecutor::run(std::span<const StepSequence> step) {
+    began = std::chrono::steady_clock::now();
+    std::span<const float> rows = inner_.run(step);
+    ended = std::chrono::steady_clock::now();
+    return rows;
+}
+
+EngineRig::EngineRig(const LoadedModel& model, CpuExecutor& executor, const RigOptions& options)
+    : executor_(executor) {
     EngineOptions engine;
     engine.name = "rig";
     engine.blocks = options.blocks;
@@ -22,11 +30,11 @@ EngineRig::EngineRig(const LoadedModel& model, CpuExecutor& executor, const RigO
         std::min(static_cast<std::uint32_t>(executor.max_positions()),
                  options.blocks * static_cast<std::uint32_t>(kBlockTokens));
     engine.scheduler.tokens = static_cast<int>(model.text.tokens.size());
-    engine_ = std::make_unique<Engine>(std::move(engine), executor, clock_, *this);
+    engine_ = std::make_unique<Engine>(std::move(engine), executor_, clock_, *this);
 }
 
 std::vector<EngineAnswer> EngineRig::run(std::vector<link::Generate> requests,
-                                         const StepCallback& on_tokens) {
+                                         const StepCallback& on_step) {
     std::vector<EngineAnswer> answers(requests.size());
     open_.clear();
     unfinished_ = 0;
@@ -40,12 +48,24 @@ std::vector<EngineAnswer> EngineRig::run(std::vector<link::Generate> requests,
         TAPROOT_ASSERT(taken);
     }
     while (unfinished_ > 0) {
-        step_tokens_ = 0;
-        engine_->pump();
-        if (on_tokens) on_tokens(step_tokens_);
+        RigStep step = pump();
+        if (on_step) on_step(step);
     }
     open_.clear();
     return answers;
+}
+
+RigStep EngineRig::pump() {
+    step_tokens_ = 0;
+    TimePoint began = std::chrono::steady_clock::now();
+    executor_.began = executor_.ended = began;  // a round may have nothing to compute
+    engine_->pump();
+    TimePoint ended = std::chrono::steady_clock::now();
+    return {.tokens = step_tokens_,
+            .seconds = to_seconds(ended - began),
+            .schedule_s = to_seconds(executor_.began - began),
+            .forward_s = to_seconds(executor_.ended - executor_.began),
+            .sample_s = to_seconds(ended - executor_.ended)};
 }
 
 void EngineRig::on_step(ClientId, link::StepOutput&& output) {

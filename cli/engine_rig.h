@@ -34,6 +34,29 @@ struct RigOptions {
     double step_ms_target = 1e9;  // chunk sizes are then exactly as asked
 };
 
+// One step of the engine and where its time went.
+struct RigStep {
+    std::size_t tokens = 0;  // given to requests
+    double seconds = 0;      // all of it: the three below
+    double schedule_s = 0;   // before the forward pass: commands in, plan, pages
+    double forward_s = 0;
+    double sample_s = 0;  // after it: commit, sampling, publish
+};
+
+// Stands between an engine and its executor and tells when the forward pass ran.
+class TimedExecutor final : public Executor {
+public:
+    explicit TimedExecutor(Executor& inner) : inner_(inner) {}
+    [[nodiscard]] int vocab_size() const override { return inner_.vocab_size(); }
+    std::span<const float> run(std::span<const StepSequence> step) override;
+    void copy_block(BlockId from, BlockId to) override { inner_.copy_block(from, to); }
+
+    TimePoint began{}, ended{};  // of the last run()
+
+private:
+    Executor& inner_;
+};
+
 // A real engine driven step by step on this thread, without sockets: for measuring and for proofs.
 // Owner: one thread. The executor may be used by one rig after another; what earlier ones left in
 // its KV memory must not matter, and that is part of the proof.
@@ -41,11 +64,11 @@ class EngineRig final : public EngineSink {
 public:
     EngineRig(const LoadedModel& model, CpuExecutor& executor, const RigOptions& options);
 
-    // Runs all requests together until the last has ended. `on_tokens` (may be null) is called
-    // after each step with the number of tokens it gave.
-    using StepCallback = std::function<void(std::size_t tokens)>;
+    // Runs all requests together until the last has ended. `on_step` (may be null) is called after
+    // each step.
+    using StepCallback = std::function<void(const RigStep& step)>;
     std::vector<EngineAnswer> run(std::vector<link::Generate> requests,
-                                  const StepCallback& on_tokens = nullptr);
+                                  const StepCallback& on_step = nullptr);
 
     [[nodiscard]] link::Load load() const { return engine_->load(); }
 
@@ -57,7 +80,10 @@ public:
     void on_load(const link::Load& load) override;
 
 private:
+    RigStep pump();
+
     RealClock clock_;
+    TimedExecutor executor_;
     std::unique_ptr<Engine> engine_;
     std::uint64_t next_request_ = 1;
     std::map<std::uint64_t, EngineAnswer*> open_;  // by request id

@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
+
+#include "cli/json_text.h"
 
 namespace taproot::cli {
 namespace {
@@ -17,10 +18,9 @@ Result<std::vector<std::int32_t>> tokenize(const HttpClient& client,
     json::array messages;
     for (const ChatTurn& turn : turns)
         messages.push_back({{"role", turn.role}, {"content", turn.content}});
-    TAPROOT_TRY(
-        ClientResponse response,
-        client.post("/tokenize", json::serialize(json::object{{"messages", std::move(messages)}}),
-                    nullptr));
+    TAPROOT_TRY(ClientResponse response,
+                client.post("/tokenize", json_text(json::object{{"messages", std::move(messages)}}),
+                            nullptr));
     boost::system::error_code code;
     json::value body = json::parse(response.body, code);
     const json::value* tokens = code ? nullptr : body.find_pointer("/tokens", code);
