@@ -197,6 +197,8 @@ const Table& worker_table() {
          choice<&Worker::device>("device", {"cpu"}, "what computes"),
          count<&Worker::threads>("threads", 0, 1'024, "0 = this host's cores shared out evenly"),
          size<&Worker::kv_bytes>("kv_bytes", 1_MiB, 64 * 1024_GiB, "memory for cached KV"),
+         choice<&Worker::kv_dtype>("kv_dtype", {"f16", "bf16", "f32", "int8"},
+                                   "how cached KV is stored; int8 halves it"),
          count<&Worker::max_num_seqs>("max_num_seqs", 1, 65'536, "sequences in one step"),
          count<&Worker::queue_requests>("queue_requests", 1, 1'000'000, "waiting; more is 429"),
          count<&Worker::queue_tokens>("queue_tokens", 1, 1'000'000'000'000,

@@ -185,6 +185,19 @@ void check_queues(const Config& config, std::vector<Problem>* out) {
                             {}});
 }
 
+// The type decides results in their last bits, and they must not depend on the worker.
+void check_kv_dtypes(const Config& config, std::vector<Problem>* out) {
+    for (std::size_t i = 1; i < config.workers.size(); ++i) {
+        const std::string& first = config.workers[0].kv_dtype;
+        if (config.workers[i].kv_dtype != first)
+            out->push_back({worker_key(i, "kv_dtype"),
+                            fmt::format("is {}, and {} in workers[0]: the same request would get "
+                                        "different answers",
+                                        config.workers[i].kv_dtype, first),
+                            {}});
+    }
+}
+
 }  // namespace
 
 bool is_loopback(std::string_view host) {
@@ -204,6 +217,7 @@ std::vector<Problem> find_problems(const Config& config) {
     check_listen(config, &problems);
     check_model(config, &problems);
     check_queues(config, &problems);
+    check_kv_dtypes(config, &problems);
     return problems;
 }
 

@@ -165,7 +165,7 @@ AttentionTile tile_of(const Call& call, const TilePages& pages, const TilePages&
             .next_k = next.k.data(),
             .next_groups = next.groups,
             .head_dim = call.dims(),
-            .f16 = call.kv.geometry.dtype == KvDType::kF16,
+            .dtype = call.kv.geometry.dtype,
             .rows = rows,
             .q = memory.q,
             .limits = memory.limits,
@@ -384,7 +384,7 @@ void append_block(const KernelContext& context, const KvView& kv, int layer, Con
                                       .slot = begin % kBlockTokens,
                                       .count = end - begin,
                                       .head_dim = geometry.head_dim,
-                                      .f16 = geometry.dtype == KvDType::kF16});
+                                      .dtype = geometry.dtype});
     }
 }
 

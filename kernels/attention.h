@@ -7,11 +7,9 @@
 
 #include "base/types.h"
 #include "kernels/context.h"
+#include "kernels/kv_dtype.h"
 
 namespace taproot {
-
-// F16 is the product's; F32 exists to compare the model with float32 references.
-enum class KvDType : std::uint8_t { kF16, kF32 };
 
 // Attention tiles sit at absolute positions of the sequence (0..127, 128..255, ...), so that a
 // tile's partial result never depends on batch, chunk, or where the KV came from.
@@ -21,6 +19,7 @@ static_assert(kAttentionTileTokens % kBlockTokens == 0);
 // One block = 16 tokens of all layers, contiguous (one copy, one transfer, one stored value):
 //   [layer][kv_head] { K: [head_dim][16 tokens]   (transposed: scores land in lanes)
 //                      V: [16 tokens][head_dim] }
+// With int8 each of the two planes ends in the float32 scales of its 16 tokens.
 struct KvGeometry {
     int layers;
     int kv_heads;
@@ -28,10 +27,14 @@ struct KvGeometry {
     KvDType dtype;
 
     [[nodiscard]] constexpr std::int64_t element_bytes() const {
-        return dtype == KvDType::kF16 ? 2 : 4;
+        if (dtype == KvDType::kInt8) return 1;
+        return dtype == KvDType::kF32 ? 4 : 2;
+    }
+    [[nodiscard]] constexpr std::int64_t scale_bytes() const {  // of a plane
+        return dtype == KvDType::kInt8 ? std::int64_t{sizeof(float)} * kBlockTokens : 0;
     }
     [[nodiscard]] constexpr std::int64_t plane_bytes() const {  // K or V of one head and layer
-        return element_bytes() * head_dim * kBlockTokens;
+        return element_bytes() * head_dim * kBlockTokens + scale_bytes();
     }
     [[nodiscard]] constexpr std::int64_t block_bytes() const {
         return 2 * plane_bytes() * kv_heads * layers;
@@ -63,8 +66,8 @@ struct AttentionSequence {
     std::span<const BlockId> blocks;
 };
 
-// Rounds k and v rows (round to nearest even; values beyond the f16 range are clamped to +-65504)
-// and stores them. k, v: [rows, kv_heads * head_dim], k already rotated.
+// Rounds k and v rows to the pool's type and stores them (kernels/README.md: what is rounded,
+// clamped, and what becomes of NaN). k, v: [rows, kv_heads * head_dim], k already rotated.
 void kv_append(KernelContext& context, const KvView& kv, int layer, ConstRows k, ConstRows v,
                std::span<const AttentionSequence> sequences);
 

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/kv_dtype.h"
+
 // What one instruction set provides for attention.cc. Plain data and function pointers only: the
 // files that implement it are compiled with flags that must not leak into other code.
 namespace taproot {
@@ -13,8 +15,8 @@ inline constexpr int kTileGroups = 8;    // blocks of 16 tokens in a tile
 
 // New tokens of one kv head that fall into one block.
 struct KvBlockRows {
-    std::byte* k_plane;  // [head_dim][16], f16 or f32
-    std::byte* v_plane;  // [16][head_dim]
+    std::byte* k_plane;  // [head_dim][16], then with int8 16 scales
+    std::byte* v_plane;  // [16][head_dim], then with int8 16 scales
     const float* k;      // [count][stride], head_dim values of this head used
     const float* v;
     std::int64_t k_stride;
@@ -22,7 +24,7 @@ struct KvBlockRows {
     int slot;   // of the first token, 0..15
     int count;  // slot + count <= 16
     int head_dim;
-    bool f16;
+    KvDType dtype;
 };
 
 // Query rows against one tile of one kv head. Row r sees the first limits[r] tokens of the tile;
@@ -34,7 +36,7 @@ struct AttentionTile {
     const std::byte* const* next_k;  // K planes of the tile that comes next, to prefetch; or null
     int next_groups;
     int head_dim;  // a multiple of 16
-    bool f16;
+    KvDType dtype;
     int rows;
     const float* q;     // [rows][head_dim], multiplied by scale * log2(e) already
     const int* limits;  // [rows], at most 128

@@ -102,9 +102,10 @@ Error no_room(const MemoryPlan& plan) {
 
 std::string MemoryPlan::describe() const {
     return fmt::format(
-        "weights {:.0f} MiB + KV {:.0f} MiB ({} blocks = {} tokens) + scratch {:.0f} MiB = {:.0f} "
+        "weights {:.0f} MiB + KV {:.0f} MiB ({}, {} blocks = {} tokens) + scratch {:.0f} MiB = "
+        "{:.0f} "
         "MiB",
-        mib(weight_bytes), mib(kv_bytes), kv_blocks, kv_tokens, mib(scratch_bytes),
+        mib(weight_bytes), mib(kv_bytes), kv_dtype, kv_blocks, kv_tokens, mib(scratch_bytes),
         mib(total_bytes));
 }
 
@@ -120,6 +121,7 @@ Result<MemoryPlan> plan_memory(const MemoryAsk& ask, std::uint64_t available_byt
     plan.weight_bytes = ask.weight_bytes;
     plan.kv_blocks = static_cast<std::uint32_t>(blocks);
     plan.kv_bytes = blocks * ask.kv_bytes_per_block;
+    plan.kv_dtype = ask.kv_dtype;
     plan.scratch_bytes = ask.scratch_bytes;
     plan.total_bytes = plan.weight_bytes + plan.kv_bytes + plan.scratch_bytes;
     plan.available_bytes = available_bytes;

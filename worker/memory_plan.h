@@ -15,6 +15,7 @@ struct MemoryAsk {
     std::uint64_t weight_bytes = 0;        // packed
     std::uint64_t kv_bytes = 0;            // budget of the KV pool
     std::uint64_t kv_bytes_per_block = 0;  // all layers
+    std::string kv_dtype = "f16";          // for describe()
     std::uint64_t scratch_bytes = 0;       // activations and logits of the largest step
     std::uint32_t model_context = 0;       // positions the model was trained for
     std::uint32_t model_len_asked = 0;     // configured; 0 = as much as model and pool allow
@@ -24,13 +25,14 @@ struct MemoryPlan {
     std::uint64_t weight_bytes = 0;
     std::uint32_t kv_blocks = 0;
     std::uint64_t kv_bytes = 0;  // kv_blocks * bytes per block, <= the budget
+    std::string kv_dtype;
     std::uint64_t scratch_bytes = 0;
     std::uint64_t total_bytes = 0;
     std::uint64_t available_bytes = 0;
     std::uint64_t kv_tokens = 0;
     std::uint32_t model_len_max = 0;
 
-    // "weights 98 MiB + KV 1024 MiB (2 912 blocks, 46 592 tokens) + scratch 60 MiB = ..."
+    // "weights 98 MiB + KV 1024 MiB (f16, 2912 blocks = 46592 tokens) + scratch 60 MiB = ..."
     [[nodiscard]] std::string describe() const;
 };
 

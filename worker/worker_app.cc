@@ -43,6 +43,13 @@ int thread_count(const config::Config& config, const config::Worker& worker) {
     return std::max(1, default_thread_count() / workers);
 }
 
+// A configuration from a file holds a known name; one made in a program may not.
+Result<KvDType> kv_dtype(const config::Worker& worker) {
+    if (auto dtype = parse_kv_dtype(worker.kv_dtype)) return *dtype;
+    return invalid_argument(fmt::format("'{}' is not one of f16, bf16, f32, int8", worker.kv_dtype),
+                            "kv_dtype");
+}
+
 // Activations of one step and the rows of logits it may ask for; a little above the real need.
 std::uint64_t scratch_estimate(const ModelConfig& model, std::uint32_t rows,
                                std::uint32_t logit_rows) {
@@ -53,12 +60,13 @@ std::uint64_t scratch_estimate(const ModelConfig& model, std::uint32_t rows,
 }
 
 Result<MemoryPlan> plan_for(const LoadedModel& model, const config::Config& config,
-                            const config::Worker& worker) {
+                            const config::Worker& worker, KvDType kv_dtype) {
     MemoryAsk ask;
     ask.weight_bytes = estimate_weight_bytes(model, WeightMode::kNative);
     ask.kv_bytes = worker.kv_bytes;
     ask.kv_bytes_per_block =
-        static_cast<std::uint64_t>(kv_geometry(model.config, KvDType::kF16).block_bytes());
+        static_cast<std::uint64_t>(kv_geometry(model.config, kv_dtype).block_bytes());
+    ask.kv_dtype = std::string(to_string(kv_dtype));
     ask.scratch_bytes =
         scratch_estimate(model.config, worker.prefill_chunk_tokens + worker.max_num_seqs,
                          kScoreChunkTokens + worker.max_num_seqs);
@@ -122,8 +130,9 @@ Result<std::unique_ptr<WorkerApp>> WorkerApp::create(const config::Config& confi
     TAPROOT_TRY(link::LinkAddress address,
                 link::LinkAddress::of_worker(worker.link, config.run_dir, worker.name));
     TAPROOT_TRY(Isa isa, choose_isa());
+    TAPROOT_TRY(KvDType dtype, kv_dtype(worker));
     TAPROOT_TRY(LoadedModel model, load_model(config.model.path));
-    TAPROOT_TRY(MemoryPlan plan, plan_for(model, config, worker));
+    TAPROOT_TRY(MemoryPlan plan, plan_for(model, config, worker, dtype));
     if (config.model.max_model_len == 0 &&
         plan.model_len_max < static_cast<std::uint32_t>(model.config.context))
         log_warn("{}: the KV pool limits requests to {} tokens; the model could do {}", worker.name,
@@ -133,6 +142,7 @@ Result<std::unique_ptr<WorkerApp>> WorkerApp::create(const config::Config& confi
     cpu.threads = thread_count(config, worker);
     cpu.isa = isa;
     cpu.kv_blocks = plan.kv_blocks;
+    cpu.kv_dtype = dtype;
     cpu.max_rows = static_cast<int>(worker.prefill_chunk_tokens + worker.max_num_seqs);
     cpu.max_positions = static_cast<int>(plan.model_len_max);
     TAPROOT_TRY(std::unique_ptr<CpuExecutor> executor, CpuExecutor::create(model, cpu));

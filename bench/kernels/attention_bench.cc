@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of one layer of SmolLM2-135M (9 query heads, 3 kv heads, head_dim 64, f16 pages in
-// shuffled order), against the roofs of the machine. Other load disturbs wall time, so rates of one
-// thread count its CPU time, and the fastest round is reported.
+// Attention of one layer of SmolLM2-135M (9 query heads, 3 kv heads, head_dim 64, pages in shuffled
+// order, by KV type: 0 f16, 1 f32, 2 bf16, 3 int8), against the roofs of the machine. Other load
+// disturbs wall time, so rates of one thread count its CPU time, and the fastest round is reported.
 //   attention_bench [--benchmark_filter=Prefill]
 #include <benchmark/benchmark.h>
 
@@ -52,21 +52,40 @@ double fastest_seconds(benchmark::State& state, int threads, Body&& body) {
     return fastest;
 }
 
+// Small numbers of both signs in every element, whatever the type.
+void fill_pages(const KvGeometry& geometry, AlignedBuffer& memory) {
+    const bool int8 = geometry.dtype == KvDType::kInt8;
+    const bool f32 = geometry.dtype == KvDType::kF32;
+    const std::uint32_t small = f32                               ? 0x3e000000u
+                                : geometry.dtype == KvDType::kF16 ? 0x3000u
+                                                                  : 0x3e00u;
+    const std::size_t count = memory.bytes() / static_cast<std::size_t>(geometry.element_bytes());
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto random = static_cast<std::uint32_t>(i * 0x9E3779B97F4A7C15ull >> 40);
+        if (int8) memory.as<std::int8_t>()[i] = static_cast<std::int8_t>(random % 255 - 127);
+        if (f32) memory.as<std::uint32_t>()[i] = small + (random & 0x7fffffu);
+        if (!int8 && !f32) {
+            memory.as<std::uint16_t>()[i] = static_cast<std::uint16_t>(small + (random & 0x80ffu));
+        }
+    }
+    if (!int8) return;
+    const auto plane = static_cast<std::size_t>(geometry.plane_bytes());
+    for (std::size_t at = plane; at <= memory.bytes(); at += plane) {
+        auto* scales = reinterpret_cast<float*>(memory.data() + at) - kBlockTokens;
+        std::fill_n(scales, kBlockTokens, 0.001f);
+    }
+}
+
 // `streams` sequences of `tokens` tokens, the first `shared` of which lie in common blocks.
 struct Pool {
-    Pool(int streams, int tokens, int shared) : geometry{kLayers, kKvHeads, kDim, KvDType::kF16} {
+    Pool(int streams, int tokens, int shared, KvDType dtype)
+        : geometry{kLayers, kKvHeads, kDim, dtype} {
         const int per_stream = (tokens + kBlockTokens - 1) / kBlockTokens;
         const int common = shared / kBlockTokens;
         const int blocks = common + streams * (per_stream - common);
         memory = AlignedBuffer(static_cast<std::size_t>(geometry.block_bytes()) * blocks);
+        fill_pages(geometry, memory);
         Random random(1);
-        auto* halves = memory.as<std::uint16_t>();
-        const std::size_t count = memory.bytes() / 2;
-        for (std::size_t i = 0; i < count; ++i) {
-            // Small normal numbers of both signs.
-            const std::uint64_t bits = i * 0x9E3779B97F4A7C15ull >> 40;
-            halves[i] = static_cast<std::uint16_t>(0x3000u + (bits & 0x87ffu));
-        }
         std::vector<std::uint32_t> order(static_cast<std::size_t>(blocks));
         std::iota(order.begin(), order.end(), 0u);
         for (std::size_t i = order.size(); i > 1; --i) {
@@ -104,12 +123,13 @@ struct Matrix {
     int columns_;
 };
 
-// A chunk of 512 new tokens at the end of a context of range(0) tokens; range(1) threads.
+// A chunk of 512 new tokens at the end of a context of range(0) tokens; range(1) threads, range(2)
+// the KV type.
 void prefill(benchmark::State& state) {
     const int context_tokens = static_cast<int>(state.range(0));
     const int threads = static_cast<int>(state.range(1));
     const int count = 512;
-    Pool pages(1, context_tokens, 0);
+    Pool pages(1, context_tokens, 0, static_cast<KvDType>(state.range(2)));
     Matrix q(count, kHeads * kDim);
     Matrix out(count, kHeads * kDim);
     ForkJoin pool(threads);
@@ -128,15 +148,19 @@ void prefill(benchmark::State& state) {
     state.counters["GFLOP/s"] = flop / seconds * 1e-9;
     state.counters["of_roof_%"] = 100 * flop / seconds / roofs().fp32_flop_per_s / threads;
 }
-BENCHMARK(prefill)->ArgsProduct({{512, 2048, 8000}, {1, 2}})->MinTime(0.3);
+BENCHMARK(prefill)
+    ->ArgsProduct({{512, 2048, 8000}, {1, 2}, {0}})
+    ->ArgsProduct({{512, 2048}, {1}, {1, 2, 3}})
+    ->MinTime(0.3);
 
-// One new token of range(0) streams at depth range(1); range(2) of the tokens are shared.
+// One new token of range(0) streams at depth range(1); range(2) of the tokens are shared; range(3)
+// threads, range(4) the KV type.
 void decode(benchmark::State& state) {
     const int streams = static_cast<int>(state.range(0));
     const int tokens = static_cast<int>(state.range(1));
     const int shared = static_cast<int>(state.range(2));
     const int threads = static_cast<int>(state.range(3));
-    Pool pages(streams, tokens, shared);
+    Pool pages(streams, tokens, shared, static_cast<KvDType>(state.range(4)));
     Matrix q(streams, kHeads * kDim);
     Matrix out(streams, kHeads * kDim);
     ForkJoin pool(threads);
@@ -162,19 +186,21 @@ void decode(benchmark::State& state) {
     state.counters["of_fma_%"] = 100 * flop / seconds / roofs().fp32_flop_per_s / threads;
 }
 BENCHMARK(decode)
-    ->Args({1, 100, 0, 1})
-    ->Args({1, 1024, 0, 1})
-    ->Args({1, 4096, 0, 1})
-    ->Args({1, 4096, 0, 2})
-    ->Args({16, 1100, 0, 1})
-    ->Args({16, 1100, 0, 2})
-    ->Args({16, 1100, 1024, 1})
-    ->Args({16, 1100, 1024, 2})
+    ->Args({1, 100, 0, 1, 0})
+    ->Args({1, 1024, 0, 1, 0})
+    ->Args({1, 4096, 0, 1, 0})
+    ->Args({1, 4096, 0, 2, 0})
+    ->Args({16, 1100, 0, 1, 0})
+    ->Args({16, 1100, 0, 2, 0})
+    ->Args({16, 1100, 1024, 1, 0})
+    ->Args({16, 1100, 1024, 2, 0})
+    ->ArgsProduct({{1}, {4096}, {0}, {1, 2}, {1, 2, 3}})
+    ->ArgsProduct({{16}, {1100}, {0, 1024}, {1}, {1, 2, 3}})
     ->MinTime(0.3);
 
 void append(benchmark::State& state) {
     const int count = static_cast<int>(state.range(0));
-    Pool pages(1, count, 0);
+    Pool pages(1, count, 0, static_cast<KvDType>(state.range(1)));
     Matrix k(count, kKvHeads * kDim);
     Matrix v(count, kKvHeads * kDim);
     ForkJoin pool(1);
@@ -185,7 +211,7 @@ void append(benchmark::State& state) {
     });
     state.counters["ns_per_token"] = seconds * 1e9 / count;
 }
-BENCHMARK(append)->Arg(1)->Arg(15)->Arg(512)->MinTime(0.1);
+BENCHMARK(append)->ArgsProduct({{1, 15, 512}, {0, 1, 2, 3}})->MinTime(0.1);
 
 void elementwise(benchmark::State& state) {
     const int rows = static_cast<int>(state.range(0));

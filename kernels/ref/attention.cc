@@ -7,6 +7,7 @@
 
 #include "kernels/attention_ops.h"
 #include "kernels/half.h"
+#include "kernels/quantize_limits.h"
 #include "kernels/ref/exp2.h"
 #include "kernels/ref/lanes.h"
 
@@ -34,53 +35,115 @@ std::uint16_t float_to_half(float value) {
     return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
 }
 
-void store(std::byte* plane, int index, float value, bool f16) {
-    if (f16) {
-        std::uint16_t half = float_to_half(value);
-        std::memcpy(plane + 2 * std::ptrdiff_t{index}, &half, sizeof half);
-    } else {
-        std::memcpy(plane + 4 * std::ptrdiff_t{index}, &value, sizeof value);
+// Round to nearest even; NaN stays NaN. No clamp: the range is float32's.
+std::uint16_t float_to_bfloat16(float value) {
+    auto bits = std::bit_cast<std::uint32_t>(value);
+    if (value != value) return static_cast<std::uint16_t>(bits >> 16 | 0x40u);
+    return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+template <typename T>
+void put(std::byte* plane, int index, T value) {
+    std::memcpy(plane + static_cast<std::ptrdiff_t>(sizeof value) * index, &value, sizeof value);
+}
+
+template <typename T>
+T get(const std::byte* plane, int index) {
+    T value;
+    std::memcpy(&value, plane + static_cast<std::ptrdiff_t>(sizeof value) * index, sizeof value);
+    return value;
+}
+
+void store(std::byte* plane, int index, float value, KvDType dtype) {
+    switch (dtype) {
+        case KvDType::kF16:
+            return put(plane, index, float_to_half(value));
+        case KvDType::kF32:
+            return put(plane, index, value);
+        case KvDType::kBf16:
+            return put(plane, index, float_to_bfloat16(value));
+        case KvDType::kInt8:
+            return put(plane, index, static_cast<std::int8_t>(std::nearbyint(value)));
     }
 }
 
-float load(const std::byte* plane, int index, bool f16) {
-    if (f16) {
-        std::uint16_t half;
-        std::memcpy(&half, plane + 2 * std::ptrdiff_t{index}, sizeof half);
-        return half_to_float(half);
+float load(const std::byte* plane, int index, KvDType dtype) {
+    switch (dtype) {
+        case KvDType::kF16:
+            return half_to_float(get<std::uint16_t>(plane, index));
+        case KvDType::kF32:
+            return get<float>(plane, index);
+        case KvDType::kBf16:
+            return bfloat16_to_float(get<std::uint16_t>(plane, index));
+        case KvDType::kInt8:
+            return static_cast<float>(get<std::int8_t>(plane, index));
     }
-    float value;
-    std::memcpy(&value, plane + 4 * std::ptrdiff_t{index}, sizeof value);
-    return value;
+    return 0.0f;
+}
+
+// The scales of a plane's 16 tokens follow its values; other types need none.
+constexpr int scales_at(int head_dim) {
+    return kLanes * head_dim;
+}
+
+float load_scale(const std::byte* plane, int slot, const AttentionTile& tile) {
+    if (tile.dtype != KvDType::kInt8) return 1.0f;
+    return get<float>(plane + scales_at(tile.head_dim), slot);
+}
+
+// One token's key or value vector, values `stride` elements apart in the plane.
+void store_vector(std::byte* plane, int first, int stride, int slot, const float* x,
+                  const KvBlockRows& rows) {
+    if (rows.dtype != KvDType::kInt8) {
+        for (int d = 0; d < rows.head_dim; ++d) store(plane, first + d * stride, x[d], rows.dtype);
+        return;
+    }
+    std::uint32_t largest = 0;
+    for (int d = 0; d < rows.head_dim; ++d) {
+        largest = std::max(largest, std::bit_cast<std::uint32_t>(x[d]) & kAbsMask);
+    }
+    const bool finite = largest < kNotFiniteBits;
+    const bool zero = !finite || largest < kTinyBits;
+    const auto amax = std::bit_cast<float>(largest);
+    const float inverse = 127.0f / amax;
+    for (int d = 0; d < rows.head_dim; ++d) {
+        store(plane, first + d * stride, zero ? 0.0f : x[d] * inverse, rows.dtype);
+    }
+    float scale = zero ? 0.0f : amax / 127.0f;
+    if (!finite) scale = std::numeric_limits<float>::quiet_NaN();
+    put(plane + scales_at(rows.head_dim), slot, scale);
 }
 
 void append(const KvBlockRows& rows) {
     for (int i = 0; i < rows.count; ++i) {
-        const float* k = rows.k + i * rows.k_stride;
-        const float* v = rows.v + i * rows.v_stride;
         const int slot = rows.slot + i;
-        for (int d = 0; d < rows.head_dim; ++d) {
-            store(rows.k_plane, d * kLanes + slot, k[d], rows.f16);
-            store(rows.v_plane, slot * rows.head_dim + d, v[d], rows.f16);
-        }
+        store_vector(rows.k_plane, slot, kLanes, slot, rows.k + i * rows.k_stride, rows);
+        store_vector(rows.v_plane, slot * rows.head_dim, 1, slot, rows.v + i * rows.v_stride, rows);
     }
 }
 
-// The tile in float32: keys [head_dim][128], values [128][head_dim]; only what some row sees.
+// The tile as stored, in float32: keys [head_dim][128], values [128][head_dim], and the factor of
+// each token's (1 but with int8). Only what some row sees.
 struct TileValues {
     float* keys;
     float* values;
+    float key_scales[kTileTokens];
+    float value_scales[kTileTokens];
 };
 
 TileValues to_float(const AttentionTile& tile, int tokens) {
     const int dims = tile.head_dim;
-    TileValues to = {tile.scratch, tile.scratch + std::ptrdiff_t{kTileTokens} * dims};
+    TileValues to;
+    to.keys = tile.scratch;
+    to.values = tile.scratch + std::ptrdiff_t{kTileTokens} * dims;
     for (int t = 0; t < tokens; ++t) {
+        const std::byte* k = tile.k[t / kLanes];
+        const std::byte* v = tile.v[t / kLanes];
+        to.key_scales[t] = load_scale(k, t % kLanes, tile);
+        to.value_scales[t] = load_scale(v, t % kLanes, tile);
         for (int d = 0; d < dims; ++d) {
-            const std::byte* k = tile.k[t / kLanes];
-            const std::byte* v = tile.v[t / kLanes];
-            to.keys[d * kTileTokens + t] = load(k, d * kLanes + t % kLanes, tile.f16);
-            to.values[t * dims + d] = load(v, t % kLanes * dims + d, tile.f16);
+            to.keys[d * kTileTokens + t] = load(k, d * kLanes + t % kLanes, tile.dtype);
+            to.values[t * dims + d] = load(v, t % kLanes * dims + d, tile.dtype);
         }
     }
     return to;
@@ -92,13 +155,14 @@ void tile_row(const AttentionTile& tile, const TileValues& kv, int row) {
     const float* q = tile.q + std::ptrdiff_t{row} * dims;
     float* out = tile.out + std::ptrdiff_t{row} * dims;
 
-    float weights[kTileTokens];  // scores, then 2^(score - max)
+    float weights[kTileTokens];  // scores, then 2^(score - max) times the value's scale
     float max = -std::numeric_limits<float>::infinity();
     for (int t = 0; t < limit; ++t) {
         float score = 0.0f;
         for (int d = 0; d < dims; ++d) {
             score = std::fma(q[d], kv.keys[d * kTileTokens + t], score);
         }
+        score = score * kv.key_scales[t];
         weights[t] = score;
         max = score > max ? score : max;  // a NaN score is no maximum; it reaches the sum below
     }
@@ -107,6 +171,7 @@ void tile_row(const AttentionTile& tile, const TileValues& kv, int row) {
     for (int t = 0; t < limit; ++t) {
         weights[t] = exp2(weights[t] - max);
         lanes[t % kLanes] = lanes[t % kLanes] + weights[t];
+        weights[t] = weights[t] * kv.value_scales[t];
     }
 
     for (int d = 0; d < dims; ++d) {

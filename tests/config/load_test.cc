@@ -100,6 +100,12 @@ TEST(LoadConfig, UnknownKeysAreRefusedWithTheNearestOne) {
     expect_refused(std::string(500, 'k') + ": 1\n", "t.yaml:1:1", "unknown key");
 }
 
+TEST(LoadConfig, AnUnknownKvTypeNamesTheKnownOnes) {
+    expect_refused("workers:\n- name: a\n  kv_dtype: fp8\n", "t.yaml:3:13",
+                   "workers[0].kv_dtype: 'fp8' is not one of f16, bf16, f32, int8");
+    expect_refused("workers:\n- name: a\n  kv_dtype: INT8\n", "t.yaml:3:13", "kv_dtype");
+}
+
 TEST(LoadConfig, AWrongTypeNamesWhatIsAllowed) {
     expect_refused("gateway: [1]\n", "t.yaml:1:10", "gateway: must be a mapping, not a list");
     expect_refused("workers: {name: a}\n", "t.yaml:1:10",

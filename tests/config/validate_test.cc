@@ -56,6 +56,14 @@ TEST(ValidateConfig, WorkerNamesAreUsableAsFileNamesAndLabels) {
     EXPECT_EQ(problem(config), "");
 }
 
+TEST(ValidateConfig, AllWorkersStoreKvAlike) {
+    Config config = good();
+    config.workers[1].kv_dtype = "int8";
+    expect_problem(config, "workers[1].kv_dtype: is int8, and f16 in workers[0]");
+    config.workers[0].kv_dtype = "int8";
+    EXPECT_EQ(problem(config), "");
+}
+
 TEST(ValidateConfig, LinkAddressesAreDistinct) {
     Config config = good();
     config.workers[0].link = "127.0.0.1:7001";

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <numeric>
 #include <vector>
 
@@ -13,6 +14,10 @@
 
 namespace taproot::testing {
 
+inline constexpr KvDType kAllKvDTypes[] = {KvDType::kF16, KvDType::kF32, KvDType::kBf16,
+                                           KvDType::kInt8};
+static_assert(std::size(kAllKvDTypes) == kKvDTypes);
+
 struct SceneShape {
     int kv_heads = 3;
     int group = 3;  // query heads per kv head
@@ -21,8 +26,8 @@ struct SceneShape {
     int layers = 2;
 };
 
-// Sequences with known K, V and Q rows, and a pool whose unused memory is NaN (all bits set, in
-// both types). Tests feed the rows in any chunks and compare outputs bit by bit.
+// Sequences with known K, V and Q rows, and a pool whose unused memory is NaN (all bits set: with
+// int8 the scales are). Tests feed the rows in any chunks and compare outputs bit by bit.
 class Scene {
 public:
     // lengths[i]: tokens of sequence i. The first `shared_blocks` blocks are one prefix of all.

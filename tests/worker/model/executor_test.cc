@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iterator>
+#include <set>
 #include <string>
 
 #include "tests/support/tiny_model.h"
@@ -108,6 +110,35 @@ TEST(CpuExecutor, LogitsHaveTheSameBitsForEveryChunkingThreadCountAndInstruction
     }
 }
 
+constexpr KvDType kKvTypes[] = {KvDType::kF16, KvDType::kF32, KvDType::kBf16, KvDType::kInt8};
+
+TEST(CpuExecutor, EveryKvTypeGivesTheSameBitsForEveryChunkingAndInstructionSet) {
+    LoadedModel model = load({.dtype = "q4_1"});
+    auto tokens = random_tokens(300, kVocabulary, 8);
+    std::vector<std::vector<float>> results;
+    for (KvDType dtype : kKvTypes) {
+        auto expected = run_alone(model, {.isa = Isa::kRef, .kv_dtype = dtype}, tokens, 300);
+        for (Isa isa : available_isas()) {
+            for (int chunk : {1, 5, 64, 300}) {
+                CpuExecutorOptions options{.threads = 2, .isa = isa, .kv_dtype = dtype};
+                EXPECT_TRUE(same_bits(run_alone(model, options, tokens, chunk), expected))
+                    << to_string(dtype) << " " << to_string(isa) << " chunk " << chunk;
+            }
+        }
+        // Each type rounds on its own, a little: F32 is the second.
+        for (const auto& other : results) EXPECT_FALSE(same_bits(expected, other));
+        results.push_back(std::move(expected));
+    }
+    for (std::size_t i = 0; i < results.size(); ++i) {
+        double error = 0, size = 0;
+        for (std::size_t j = 0; j < results[i].size(); ++j) {
+            error += std::pow(results[i][j] - results[1][j], 2);
+            size += std::pow(results[1][j], 2);
+        }
+        EXPECT_LT(std::sqrt(error / size), 0.02) << to_string(kKvTypes[i]);
+    }
+}
+
 // Sequences of different lengths and progress share steps; each gets the bits it gets alone.
 TEST(CpuExecutor, BatchMatesChangeNoBits) {
     for (std::string_view dtype : {"q4_1", "mixed", "q4_k_m"}) {
@@ -182,18 +213,21 @@ TEST(CpuExecutor, OnlyWantedRowsGetLogitsInTheOrderOfTheStep) {
 TEST(CpuExecutor, ACopiedBlockContinuesLikeTheOriginal) {
     LoadedModel model = load({});
     auto tokens = random_tokens(40, kVocabulary, 3);
-    auto expected = run_alone(model, {}, tokens, 40);
-    auto executor = must_create(model, {.kv_blocks = 8});
-    auto original = ModelSession::with_blocks(0, 3);
-    feed(*executor, original, std::span(tokens).first(24), 24);
-    // Shares block 0, continues in a copy of block 1 from position 20.
-    executor->copy_block(BlockId{1}, BlockId{6});
-    ModelSession branch{{BlockId{0}, BlockId{6}, BlockId{5}}, 20};
-    auto other = random_tokens(10, kVocabulary, 4);
-    ModelSession scratch{{BlockId{0}, BlockId{1}, BlockId{4}}, 24};
-    feed(*executor, scratch, other, 10);  // the original's block changes behind its 24 tokens
-    auto rest = feed(*executor, branch, std::span(tokens).subspan(20), 20);
-    EXPECT_TRUE(same_bits(rest, {expected.begin() + 20 * kVocabulary, expected.end()}));
+    for (KvDType dtype : kKvTypes) {
+        auto expected = run_alone(model, {.kv_dtype = dtype}, tokens, 40);
+        auto executor = must_create(model, {.kv_blocks = 8, .kv_dtype = dtype});
+        auto original = ModelSession::with_blocks(0, 3);
+        feed(*executor, original, std::span(tokens).first(24), 24);
+        // Shares block 0, continues in a copy of block 1 from position 20.
+        executor->copy_block(BlockId{1}, BlockId{6});
+        ModelSession branch{{BlockId{0}, BlockId{6}, BlockId{5}}, 20};
+        auto other = random_tokens(10, kVocabulary, 4);
+        ModelSession scratch{{BlockId{0}, BlockId{1}, BlockId{4}}, 24};
+        feed(*executor, scratch, other, 10);  // the original's block changes behind its 24 tokens
+        auto rest = feed(*executor, branch, std::span(tokens).subspan(20), 20);
+        EXPECT_TRUE(same_bits(rest, {expected.begin() + 20 * kVocabulary, expected.end()}))
+            << to_string(dtype);
+    }
 }
 
 TEST(CpuExecutor, PaddingRowsOfTheVocabularyHaveNoLogits) {  // case B190
@@ -259,7 +293,10 @@ TEST(CpuExecutor, LayoutDigestTellsPoolsApart) {
     };
     auto base = digest({});
     EXPECT_EQ(digest({.threads = 2, .max_rows = 7}), base);
-    EXPECT_NE(digest({.kv_dtype = KvDType::kF32}), base);
+    std::set<std::uint64_t> digests;
+    for (KvDType dtype : kKvTypes) digests.insert(digest({.kv_dtype = dtype}));
+    EXPECT_EQ(digests.size(), std::size(kKvTypes));
+    EXPECT_TRUE(digests.contains(base));
     EXPECT_NE(digest({.weights = WeightMode::kF32}), base);
 }
 
@@ -278,6 +315,8 @@ TEST(CpuExecutor, ReportsItsMemory) {
     EXPECT_EQ(executor->kv_bytes_per_block(), 2 * 2 * 16 * 16 * 2 * 2);
     EXPECT_EQ(executor->kv_bytes_per_block(),
               kv_geometry(model.config, KvDType::kF16).block_bytes());
+    auto int8 = must_create(model, {.kv_blocks = 1, .kv_dtype = KvDType::kInt8});
+    EXPECT_EQ(int8->kv_bytes_per_block(), 2 * 2 * 2 * 16 * (16 + 4));  // a scale each
     EXPECT_EQ(executor->weight_bytes(), estimate_weight_bytes(model, WeightMode::kNative));
     EXPECT_GT(executor->scratch_bytes(), 512u * 64 * 4);
 }

@@ -29,7 +29,11 @@ TEST(MemoryPlan, CountsWholeBlocksAndNamesEveryPart) {
     EXPECT_EQ(plan->kv_tokens, 34u * 16);
     EXPECT_EQ(plan->model_len_max, 34u * 16);  // the pool is smaller than the model's context
     EXPECT_EQ(plan->total_bytes, 100_MiB + 34 * 300_KiB + 5_MiB);
-    EXPECT_NE(plan->describe().find("34 blocks = 544 tokens"), std::string::npos);
+    EXPECT_NE(plan->describe().find("KV 10 MiB (f16, 34 blocks = 544 tokens)"), std::string::npos)
+        << plan->describe();
+    MemoryAsk ask = small_ask();
+    ask.kv_dtype = "int8";
+    EXPECT_NE(plan_memory(ask, 1_GiB)->describe().find("(int8, "), std::string::npos);
 }
 
 TEST(MemoryPlan, RefusesWithTheNumbersWhenMemoryIsShort) {

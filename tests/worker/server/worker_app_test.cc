@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/asio/io_context.hpp>
+#include <map>
 
 #include "base/units.h"
 #include "link/codec.h"
@@ -96,6 +97,33 @@ TEST(WorkerApp, ServesAModelFileAndTwoProcessesWorthOfWorkersAgree) {
     (*one)->stop();  // twice does no harm
 }
 
+TEST(WorkerApp, KvTypeDecidesHowManyTokensThePoolHolds) {
+    TempFile model = write_tiny_model();
+    std::map<std::string, link::Hello> hello;
+    std::map<std::string, std::vector<TokenId>> tokens;
+    for (std::string dtype : {"f16", "bf16", "f32", "int8"}) {
+        config::Config config = tiny_config(model);
+        config.workers[0].kv_dtype = dtype;
+        auto app = WorkerApp::create(config, "w0");
+        ASSERT_TRUE(app) << app.error().describe();
+        ASSERT_TRUE((*app)->start());
+        link::Generate spec;
+        spec.request = RequestId{1};
+        for (TokenId i = 0; i < 90; ++i) spec.prompt.push_back(3 + i % 200);
+        spec.max_tokens = 20;
+        spec.sampling.ignore_eos = true;
+        TextModel text;
+        tokens[dtype] = ask(**app, spec, &hello[dtype], &text);
+        EXPECT_EQ(tokens[dtype].size(), 20u);
+        EXPECT_EQ(ask(**app, spec, &hello[dtype], &text), tokens[dtype]) << dtype << " warm";
+    }
+    EXPECT_EQ(hello["bf16"].blocks_total, hello["f16"].blocks_total);
+    EXPECT_EQ(hello["f32"].blocks_total, hello["f16"].blocks_total / 2);
+    // 16 values and a scale: 20 bytes against 32.
+    EXPECT_EQ(hello["int8"].blocks_total, 4_MiB / (2 * 2 * 2 * 16 * 20));
+    EXPECT_NE(hello["int8"].kv_layout_digest, hello["f16"].kv_layout_digest);
+}
+
 TEST(WorkerApp, RefusesWhatItCannotServe) {
     TempFile model = write_tiny_model();
     config::Config config = tiny_config(model);
@@ -110,6 +138,9 @@ TEST(WorkerApp, RefusesWhatItCannotServe) {
     EXPECT_EQ(huge.error().code, ErrorCode::kUnavailable);
     EXPECT_NE(huge.error().message.find("available"), std::string::npos);
     config.workers[0].kv_bytes = 4_MiB;
+    config.workers[0].kv_dtype = "fp8";
+    EXPECT_EQ(WorkerApp::create(config, "w0").error().where, "kv_dtype");
+    config.workers[0].kv_dtype = "f16";
     config.model.path = "/nonexistent.gguf";
     EXPECT_FALSE(WorkerApp::create(config, "w0"));
 }
