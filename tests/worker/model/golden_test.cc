@@ -156,6 +156,41 @@ TEST(ModelGoldens, Float32ModeMatchesTheReference) {
     }
 }
 
+// The price of a smaller cache alone: float32 weights, so that the reference differs by nothing
+// else.
+TEST(ModelGoldens, EveryKvTypeStaysNearTheReference) {
+    TAPROOT_NEEDS_FILE(goldens_file());
+    TAPROOT_NEEDS_FILE(default_model());
+    auto goldens = json::parse(testing::read_file(goldens_file()));
+    LoadedModel model = must_load(default_model());
+    const struct {
+        KvDType dtype;
+        double nll_bound, logit_bound;
+    } cases[] = {
+        {KvDType::kF16, 0.002, 0.05}, {KvDType::kBf16, 0.01, 0.3}, {KvDType::kInt8, 0.02, 0.6}};
+    for (const auto& c : cases) {
+        auto executor = must_create(model, {.isa = available_isas().back(),
+                                            .kv_blocks = 100,
+                                            .kv_dtype = c.dtype,
+                                            .weights = WeightMode::kF32,
+                                            .max_rows = 64});
+        double sum = 0, worst = 0;
+        int prompts = 0;
+        for (const auto& [name, value] : goldens.at("cases").as_object()) {
+            const json::object& golden = value.as_object();
+            Comparison got = compare(*executor, golden, 0);
+            worst = std::max(worst, got.worst_logit);
+            if (golden.at("prompt_mean_nll").is_null()) continue;
+            sum += std::abs(got.mean_nll - golden.at("prompt_mean_nll").to_number<double>());
+            ++prompts;
+        }
+        std::printf("%-4s cache: nll differs by %.5f in the mean, logits by at most %.4f\n",
+                    std::string(to_string(c.dtype)).c_str(), sum / prompts, worst);
+        EXPECT_LE(sum / prompts, c.nll_bound) << to_string(c.dtype);
+        EXPECT_LE(worst, c.logit_bound) << to_string(c.dtype);
+    }
+}
+
 TEST(ModelGoldens, LogitsHaveTheSameBitsForEveryInstructionSetChunkAndThreadCount) {
     TAPROOT_NEEDS_FILE(default_model());
     LoadedModel model = must_load(default_model());
