@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kLineBytesMax = 16 * 1024;
 
 // Between fork and exec only async-signal-safe calls.
-[[noreturn]] void become_child(int output, char* const* arguments, pid_t parent) {
+[[noreturn]] void become_child(int output, int inherited, char* const* arguments, pid_t parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) ::_exit(127);  // the parent died before prctl
     sigset_t none;
@@ -27,6 +27,7 @@ constexpr std::size_t kLineBytesMax = 16 * 1024;
     ::setpgid(0, 0);  // Ctrl-C goes to the supervisor alone, which stops us in order
     ::dup2(output, STDOUT_FILENO);
     ::dup2(output, STDERR_FILENO);
+    if (inherited >= 0) ::fcntl(inherited, F_SETFD, 0);  // not closed by execv
     ::execv(arguments[0], arguments);
     constexpr char kMessage[] = "cannot execute the program\n";
     [[maybe_unused]] ssize_t ignored = ::write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
@@ -35,8 +36,8 @@ constexpr std::size_t kLineBytesMax = 16 * 1024;
 
 }  // namespace
 
-ChildProcess::ChildProcess(std::string name, std::vector<std::string> command)
-    : name_(std::move(name)), command_(std::move(command)) {}
+ChildProcess::ChildProcess(std::string name, std::vector<std::string> command, int inherited)
+    : name_(std::move(name)), command_(std::move(command)), inherited_(inherited) {}
 
 ChildProcess::~ChildProcess() {
     if (running()) {
@@ -56,7 +57,7 @@ Result<void> ChildProcess::start() {
     arguments.push_back(nullptr);
     pid_t parent = ::getpid();
     pid_t child = ::fork();
-    if (child == 0) become_child(pipe_ends[1], arguments.data(), parent);
+    if (child == 0) become_child(pipe_ends[1], inherited_, arguments.data(), parent);
     ::close(pipe_ends[1]);
     if (child < 0) {
         ::close(pipe_ends[0]);

@@ -15,7 +15,8 @@ namespace taproot::cli {
 // we die, however we die. Owner: the supervising thread.
 class ChildProcess {
 public:
-    ChildProcess(std::string name, std::vector<std::string> command);
+    // `inherited`: a descriptor that the child keeps under its number; -1: none.
+    ChildProcess(std::string name, std::vector<std::string> command, int inherited = -1);
     ~ChildProcess();  // kills what still runs
     ChildProcess(const ChildProcess&) = delete;
     ChildProcess& operator=(const ChildProcess&) = delete;
@@ -38,6 +39,7 @@ private:
 
     std::string name_;
     std::vector<std::string> command_;
+    int inherited_;
     pid_t pid_ = -1;
     int output_ = -1;
     std::string partial_;

@@ -39,9 +39,9 @@ Supervisor::~Supervisor() {
     ::close(signals_);
 }
 
-void Supervisor::add(std::string name, std::vector<std::string> command) {
+void Supervisor::add(std::string name, std::vector<std::string> command, int inherited) {
     Program program;
-    program.child = std::make_unique<ChildProcess>(std::move(name), std::move(command));
+    program.child = std::make_unique<ChildProcess>(std::move(name), std::move(command), inherited);
     programs_.push_back(std::move(program));
 }
 

@@ -20,7 +20,8 @@ public:
     Supervisor();
     ~Supervisor();
 
-    void add(std::string name, std::vector<std::string> command);
+    // `inherited`: a descriptor that the program keeps, also when started again; -1: none.
+    void add(std::string name, std::vector<std::string> command, int inherited = -1);
     // Returns the exit code of the whole: 0 after a signal, 1 when a program was given up.
     int run();
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -42,6 +45,17 @@ Result<config::Config> effective_config(const UpArguments& arguments, const std:
     return config;
 }
 
+// Memory for one copy of the weights that all workers read; empty until the first worker fills it,
+// and here still when a worker ends and is started again. -1: not worth it, or not possible.
+int make_shared_weights(const config::Config& config) {
+    if (config.workers.size() < 2) return -1;
+    int memory = ::memfd_create("taproot-weights", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (memory < 0)
+        log_warn("no shared memory, so every worker keeps its own copy of the weights: {}",
+                 std::strerror(errno));
+    return memory;
+}
+
 int up(const UpArguments& arguments) {
     init_log(LogLevel::kInfo, "up");
     TemporaryFolder folder("taproot-up");
@@ -58,9 +72,14 @@ int up(const UpArguments& arguments) {
         return 1;
     }
     Supervisor supervisor;
-    for (const config::Worker& worker : config->workers)
-        supervisor.add(worker.name,
-                       {*programs + "/taproot-worker", "--config", file, "--name", worker.name});
+    int weights = make_shared_weights(*config);
+    for (const config::Worker& worker : config->workers) {
+        std::vector<std::string> command{*programs + "/taproot-worker", "--config", file, "--name",
+                                         worker.name};
+        if (weights >= 0)
+            command.insert(command.end(), {"--shared-weights", std::to_string(weights)});
+        supervisor.add(worker.name, std::move(command), weights);
+    }
     supervisor.add("gateway", {*programs + "/taproot-gateway", "--config", file});
     return supervisor.run();
 }

@@ -199,6 +199,8 @@ const Table& worker_table() {
          size<&Worker::kv_bytes>("kv_bytes", 1_MiB, 64 * 1024_GiB, "memory for cached KV"),
          choice<&Worker::kv_dtype>("kv_dtype", {"f16", "bf16", "f32", "int8"},
                                    "how cached KV is stored; int8 halves it"),
+         text<&Worker::weights_cache>(
+             "weights_cache", "repacked weights on disk: off, auto (beside the model) or a path"),
          count<&Worker::max_num_seqs>("max_num_seqs", 1, 65'536, "sequences in one step"),
          count<&Worker::queue_requests>("queue_requests", 1, 1'000'000, "waiting; more is 429"),
          count<&Worker::queue_tokens>("queue_tokens", 1, 1'000'000'000'000,

@@ -71,6 +71,8 @@ struct Worker {
     std::uint32_t threads = 0;       // 0 = cores of this host shared out evenly
     std::uint64_t kv_bytes = 1_GiB;  // KV pool
     std::string kv_dtype = "f16";    // how cached keys and values are stored: f16|bf16|f32|int8
+    // Repacked weights on disk: "off", "auto" (beside the model file) or a path.
+    std::string weights_cache = "off";
     std::uint32_t max_num_seqs = 64;
     std::uint32_t queue_requests = 1'024;
     std::uint64_t queue_tokens = 4'000'000;    // uncached

@@ -16,7 +16,8 @@ namespace taproot {
 
 // A weight matrix W [N output features, K input features] repacked into panels of 16 output rows,
 // so that rows lie in vector lanes and no sum ever crosses lanes (layout drawings:
-// kernels/README.md). N is padded to 16 with zero rows. Immutable after pack().
+// kernels/README.md). N is padded to 16 with zero rows. Immutable once its panels are written. The
+// panels lie in its own memory (pack) or in somebody else's (of_shape, then place).
 class PanelMatrix {
 public:
     // One source matrix as it lies in a model file: `rows` rows of K weights each, GGUF row-major
@@ -34,13 +35,22 @@ public:
     static Result<PanelMatrix> pack(DType dtype, int columns, std::span<const Source> sources,
                                     ForkJoin& pool);
 
+    // The same matrix without memory: all but panel() and dequantize_row() may be called.
+    static Result<PanelMatrix> of_shape(DType dtype, int columns, std::span<const Source> sources);
+    // Writes panel `index` as pack() does; `out` holds panel_bytes() zeros, the sources are those
+    // of of_shape(). Several threads may write different panels.
+    void pack_panel(std::span<const Source> sources, int index, std::byte* out) const;
+    // Reads its panels from `memory` from now on: bytes() bytes at a multiple of 64, written with
+    // pack_panel(), which outlive this.
+    void place(const std::byte* memory) { panels_at_ = memory; }
+
     [[nodiscard]] int rows() const { return rows_; }        // N, unpadded
     [[nodiscard]] int columns() const { return columns_; }  // K
     [[nodiscard]] int panels() const { return panels_; }
     [[nodiscard]] DType dtype() const { return dtype_; }
     [[nodiscard]] std::size_t bytes() const { return bytes_; }  // read once per decode step
     [[nodiscard]] const std::byte* panel(int index) const {
-        return data_.data() + static_cast<std::size_t>(index) * panel_bytes_;
+        return panels_at_ + static_cast<std::size_t>(index) * panel_bytes_;
     }
     [[nodiscard]] std::size_t panel_bytes() const { return panel_bytes_; }
 
@@ -54,7 +64,8 @@ private:
     int panels_ = 0;
     std::size_t panel_bytes_ = 0;
     std::size_t bytes_ = 0;
-    AlignedBuffer data_;
+    AlignedBuffer own_;
+    const std::byte* panels_at_ = nullptr;  // in own_ or, after place(), elsewhere
 };
 
 // Activations quantised per 32 values: q = round_half_even(x * (127/amax)), d = amax/127 in

@@ -139,10 +139,9 @@ void pack_float_row(DType dtype, int columns, const std::byte* row, int lane, st
 
 }  // namespace
 
-Result<PanelMatrix> PanelMatrix::pack(DType dtype, int columns, std::span<const Source> sources,
-                                      ForkJoin& pool) {
+Result<PanelMatrix> PanelMatrix::of_shape(DType dtype, int columns,
+                                          std::span<const Source> sources) {
     TAPROOT_TRY(std::int64_t rows, checked_rows(dtype, columns, sources));
-    DTypeInfo info = dtype_info(dtype);
     PanelMatrix matrix;
     matrix.dtype_ = dtype;
     matrix.rows_ = static_cast<int>(rows);
@@ -150,29 +149,42 @@ Result<PanelMatrix> PanelMatrix::pack(DType dtype, int columns, std::span<const 
     matrix.panels_ = static_cast<int>((rows + kPanelRows - 1) / kPanelRows);
     matrix.panel_bytes_ = taproot::panel_bytes(dtype, columns);
     matrix.bytes_ = matrix.panel_bytes_ * static_cast<std::size_t>(matrix.panels_);
-    matrix.data_ = AlignedBuffer(matrix.bytes_);
-    if (matrix.data_.data() == nullptr) {
+    return matrix;
+}
+
+void PanelMatrix::pack_panel(std::span<const Source> sources, int index, std::byte* out) const {
+    DTypeInfo info = dtype_info(dtype_);
+    StackedRows stacked(sources, static_cast<std::size_t>(columns_ / info.block_elements) *
+                                     static_cast<std::size_t>(info.block_bytes));
+    for (int lane = 0; lane < kPanelRows; ++lane) {
+        const std::byte* row = stacked.row(std::int64_t{index} * kPanelRows + lane);
+        if (row == nullptr) break;  // padding rows keep their zeros
+        if (panel_format(dtype_).sub_scales != SubScales::kNone) {
+            pack_super_block_row(dtype_, columns_ / kBlockColumns, row, lane, out);
+        } else if (info.quantized) {
+            pack_quantized_row(dtype_, columns_ / kBlockColumns, row, lane, out);
+        } else {
+            pack_float_row(dtype_, columns_, row, lane, out);
+        }
+    }
+}
+
+Result<PanelMatrix> PanelMatrix::pack(DType dtype, int columns, std::span<const Source> sources,
+                                      ForkJoin& pool) {
+    TAPROOT_TRY(PanelMatrix matrix, of_shape(dtype, columns, sources));
+    matrix.own_ = AlignedBuffer(matrix.bytes_);
+    if (matrix.own_.data() == nullptr) {
         return Error{ErrorCode::kUnavailable,
                      fmt::format("no memory for {} bytes of weights", matrix.bytes_)};
     }
-    StackedRows stacked(sources, static_cast<std::size_t>(columns / info.block_elements) *
-                                     static_cast<std::size_t>(info.block_bytes));
-    auto pack_panel = [&](int p) {
-        std::byte* panel = matrix.data_.data() + static_cast<std::size_t>(p) * matrix.panel_bytes_;
-        for (int lane = 0; lane < kPanelRows; ++lane) {
-            const std::byte* row = stacked.row(std::int64_t{p} * kPanelRows + lane);
-            if (row == nullptr) break;  // padding rows keep their zeros
-            if (panel_format(dtype).sub_scales != SubScales::kNone) {
-                pack_super_block_row(dtype, columns / kBlockColumns, row, lane, panel);
-            } else if (info.quantized) {
-                pack_quantized_row(dtype, columns / kBlockColumns, row, lane, panel);
-            } else {
-                pack_float_row(dtype, columns, row, lane, panel);
-            }
-        }
-    };
+    matrix.place(matrix.own_.data());
     WorkRanges ranges(matrix.panels_, pool.threads(), 1);
-    pool.share([&](int thread) { ranges.work(thread, pack_panel); });
+    pool.share([&](int thread) {
+        ranges.work(thread, [&](int p) {
+            matrix.pack_panel(
+                sources, p, matrix.own_.data() + static_cast<std::size_t>(p) * matrix.panel_bytes_);
+        });
+    });
     return matrix;
 }
 

@@ -16,6 +16,9 @@ int main(int argc, char** argv) {
     std::string name;
     cli.add_option("--config", file, "configuration file (see config/reference.yaml)")->required();
     cli.add_option("--name", name, "which of its workers to be; may be left out if there is one");
+    int shared_weights = -1;
+    cli.add_option("--shared-weights", shared_weights,
+                   "file descriptor of memory that all workers of this host keep the weights in");
     cli.set_version_flag("--version", std::string(taproot::kVersion));
     CLI11_PARSE(cli, argc, argv);
 
@@ -36,7 +39,7 @@ int main(int argc, char** argv) {
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
 
-    auto app = taproot::WorkerApp::create(*config, name);
+    auto app = taproot::WorkerApp::create(*config, name, shared_weights);
     if (!app) {
         taproot::log_error("cannot start: {}", app.error().describe());
         return 1;

@@ -102,11 +102,11 @@ Error no_room(const MemoryPlan& plan) {
 
 std::string MemoryPlan::describe() const {
     return fmt::format(
-        "weights {:.0f} MiB + KV {:.0f} MiB ({}, {} blocks = {} tokens) + scratch {:.0f} MiB = "
+        "weights {:.0f} MiB{} + KV {:.0f} MiB ({}, {} blocks = {} tokens) + scratch {:.0f} MiB = "
         "{:.0f} "
         "MiB",
-        mib(weight_bytes), mib(kv_bytes), kv_dtype, kv_blocks, kv_tokens, mib(scratch_bytes),
-        mib(total_bytes));
+        mib(weight_bytes), weights_are_there ? " (shared, there already)" : "", mib(kv_bytes),
+        kv_dtype, kv_blocks, kv_tokens, mib(scratch_bytes), mib(total_bytes));
 }
 
 Result<MemoryPlan> plan_memory(const MemoryAsk& ask, std::uint64_t available_bytes) {
@@ -119,11 +119,13 @@ Result<MemoryPlan> plan_memory(const MemoryAsk& ask, std::uint64_t available_byt
     blocks = std::min<std::uint64_t>(blocks, 1u << 24);
     MemoryPlan plan;
     plan.weight_bytes = ask.weight_bytes;
+    plan.weights_are_there = ask.weights_are_there;
     plan.kv_blocks = static_cast<std::uint32_t>(blocks);
     plan.kv_bytes = blocks * ask.kv_bytes_per_block;
     plan.kv_dtype = ask.kv_dtype;
     plan.scratch_bytes = ask.scratch_bytes;
-    plan.total_bytes = plan.weight_bytes + plan.kv_bytes + plan.scratch_bytes;
+    plan.total_bytes = plan.kv_bytes + plan.scratch_bytes;
+    if (!plan.weights_are_there) plan.total_bytes += plan.weight_bytes;
     plan.available_bytes = available_bytes;
     plan.kv_tokens = blocks * kBlockTokens;
 

@@ -13,6 +13,7 @@ namespace taproot {
 // What a worker is going to allocate, decided before it allocates anything.
 struct MemoryAsk {
     std::uint64_t weight_bytes = 0;        // packed
+    bool weights_are_there = false;        // in memory that another worker has filled
     std::uint64_t kv_bytes = 0;            // budget of the KV pool
     std::uint64_t kv_bytes_per_block = 0;  // all layers
     std::string kv_dtype = "f16";          // for describe()
@@ -23,11 +24,12 @@ struct MemoryAsk {
 
 struct MemoryPlan {
     std::uint64_t weight_bytes = 0;
+    bool weights_are_there = false;
     std::uint32_t kv_blocks = 0;
     std::uint64_t kv_bytes = 0;  // kv_blocks * bytes per block, <= the budget
     std::string kv_dtype;
     std::uint64_t scratch_bytes = 0;
-    std::uint64_t total_bytes = 0;
+    std::uint64_t total_bytes = 0;  // without weights that are there already
     std::uint64_t available_bytes = 0;
     std::uint64_t kv_tokens = 0;
     std::uint32_t model_len_max = 0;

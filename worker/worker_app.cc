@@ -2,6 +2,7 @@
 #include "worker/worker_app.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
@@ -11,6 +12,7 @@
 #include <future>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "base/log.h"
 #include "base/units.h"
@@ -22,6 +24,7 @@
 #include "worker/engine/executor_cpu.h"
 #include "worker/memory_plan.h"
 #include "worker/model/loaded_model.h"
+#include "worker/model/weights.h"
 #include "worker/probe.h"
 #include "worker/server.h"
 
@@ -50,6 +53,26 @@ Result<KvDType> kv_dtype(const config::Worker& worker) {
                             "kv_dtype");
 }
 
+// Where repacked weights are looked for and left; opened. Waits for a worker that makes them.
+Result<WeightStore> open_weights(const LoadedModel& model, const config::Config& config,
+                                 const config::Worker& worker, int shared_weights) {
+    WeightStoreOptions options;
+    if (!worker.weights_cache.empty() && worker.weights_cache != "off") {
+        options.cache = worker.weights_cache == "auto" ? config.model.path + ".taproot-weights"
+                                                       : worker.weights_cache;
+        // As readable as the model that they are made of.
+        struct stat info = {};
+        if (::stat(config.model.path.c_str(), &info) == 0)
+            options.cache_mode = (info.st_mode & 0444u) | 0600u;
+    } else {
+        options.shared_fd = shared_weights;
+    }
+    TAPROOT_TRY(WeightIdentity identity, plan_weights(model, WeightMode::kNative));
+    WeightStore store(std::move(options));
+    TAPROOT_CHECK_OK(store.open(identity));
+    return store;
+}
+
 // Activations of one step and the rows of logits it may ask for; a little above the real need.
 std::uint64_t scratch_estimate(const ModelConfig& model, std::uint32_t rows,
                                std::uint32_t logit_rows) {
@@ -60,9 +83,11 @@ std::uint64_t scratch_estimate(const ModelConfig& model, std::uint32_t rows,
 }
 
 Result<MemoryPlan> plan_for(const LoadedModel& model, const config::Config& config,
-                            const config::Worker& worker, KvDType kv_dtype) {
+                            const config::Worker& worker, const WeightStore& weights,
+                            KvDType kv_dtype) {
     MemoryAsk ask;
-    ask.weight_bytes = estimate_weight_bytes(model, WeightMode::kNative);
+    ask.weight_bytes = weights.identity().payload_bytes;
+    ask.weights_are_there = weights.costs_no_memory();
     ask.kv_bytes = worker.kv_bytes;
     ask.kv_bytes_per_block =
         static_cast<std::uint64_t>(kv_geometry(model.config, kv_dtype).block_bytes());
@@ -98,6 +123,29 @@ EngineOptions engine_options(const LoadedModel& model, const config::Worker& wor
     return options;
 }
 
+// What the worker says of itself; what only the executor knows is left to the caller.
+ServerOptions server_options(const LoadedModel& model, const config::Config& config,
+                             const config::Worker& worker, const MemoryPlan& plan) {
+    ServerOptions server;
+    server.text_bundle = link::encode_text_model(model.text);
+    link::Hello& hello = server.hello;
+    hello.build = std::string(kVersion);
+    hello.worker = worker.name;
+    hello.epoch = new_epoch();
+    hello.model = !config.model.name.empty()
+                      ? config.model.name
+                      : std::filesystem::path(config.model.path).stem().string();
+    hello.model_digest = model.digest;
+    hello.text_digest = link::text_digest(server.text_bundle);
+    hello.blocks_total = plan.kv_blocks;
+    hello.vocab = static_cast<std::uint32_t>(model.config.vocabulary);
+    hello.max_model_len = plan.model_len_max;
+    hello.max_num_seqs = worker.max_num_seqs;
+    hello.queue_requests_max = worker.queue_requests;
+    hello.queue_tokens_max = worker.queue_tokens;
+    return server;
+}
+
 }  // namespace
 
 // Members in order of construction; destroyed in reverse.
@@ -121,7 +169,7 @@ struct WorkerApp::Parts {
 };
 
 Result<std::unique_ptr<WorkerApp>> WorkerApp::create(const config::Config& config,
-                                                     std::string_view name) {
+                                                     std::string_view name, int shared_weights) {
     auto found = std::find_if(config.workers.begin(), config.workers.end(),
                               [name](const config::Worker& worker) { return worker.name == name; });
     if (found == config.workers.end())
@@ -131,8 +179,16 @@ Result<std::unique_ptr<WorkerApp>> WorkerApp::create(const config::Config& confi
                 link::LinkAddress::of_worker(worker.link, config.run_dir, worker.name));
     TAPROOT_TRY(Isa isa, choose_isa());
     TAPROOT_TRY(KvDType dtype, kv_dtype(worker));
+    RealClock clock;
+    TimePoint last = clock.now();
+    auto lap = [&] {
+        TimePoint now = clock.now();
+        return to_ms(now - std::exchange(last, now));
+    };
     TAPROOT_TRY(LoadedModel model, load_model(config.model.path));
-    TAPROOT_TRY(MemoryPlan plan, plan_for(model, config, worker, dtype));
+    double read_ms = lap();
+    TAPROOT_TRY(WeightStore weights, open_weights(model, config, worker, shared_weights));
+    TAPROOT_TRY(MemoryPlan plan, plan_for(model, config, worker, weights, dtype));
     if (config.model.max_model_len == 0 &&
         plan.model_len_max < static_cast<std::uint32_t>(model.config.context))
         log_warn("{}: the KV pool limits requests to {} tokens; the model could do {}", worker.name,
@@ -145,39 +201,30 @@ Result<std::unique_ptr<WorkerApp>> WorkerApp::create(const config::Config& confi
     cpu.kv_dtype = dtype;
     cpu.max_rows = static_cast<int>(worker.prefill_chunk_tokens + worker.max_num_seqs);
     cpu.max_positions = static_cast<int>(plan.model_len_max);
-    TAPROOT_TRY(std::unique_ptr<CpuExecutor> executor, CpuExecutor::create(model, cpu));
+    bool were_ready = weights.ready();
+    TAPROOT_TRY(std::unique_ptr<CpuExecutor> executor,
+                CpuExecutor::create(model, cpu, std::move(weights)));
+    double weights_ms = lap();
     log_info("{}: memory: {}; {:.0f} MiB available", worker.name, plan.describe(),
              static_cast<double>(plan.available_bytes) / static_cast<double>(1_MiB));
 
-    RealClock clock;
+    log_info("{}: weights in {}", worker.name, executor->weight_memory());
+
     StepCost cost = probe_step_cost(*executor, clock, static_cast<int>(plan.kv_blocks),
                                     static_cast<int>(plan.model_len_max));
-    ServerOptions server;
-    server.text_bundle = link::encode_text_model(model.text);
-    link::Hello& hello = server.hello;
-    hello.build = std::string(kVersion);
-    hello.worker = worker.name;
-    hello.epoch = new_epoch();
-    hello.model = !config.model.name.empty()
-                      ? config.model.name
-                      : std::filesystem::path(config.model.path).stem().string();
-    hello.model_digest = model.digest;
-    hello.text_digest = link::text_digest(server.text_bundle);
-    hello.kv_layout_digest = executor->kv_layout_digest();
-    hello.blocks_total = plan.kv_blocks;
-    hello.vocab = static_cast<std::uint32_t>(executor->vocab_size());
-    hello.max_model_len = plan.model_len_max;
-    hello.max_num_seqs = worker.max_num_seqs;
-    hello.queue_requests_max = worker.queue_requests;
-    hello.queue_tokens_max = worker.queue_tokens;
-    hello.isa = std::string(to_string(isa));
-    hello.prefill_ms_per_token = cost.prefill_token_ms;
-    EngineOptions engine = engine_options(model, worker, plan, hello.epoch, cost);
+    double probe_ms = lap();
+    ServerOptions server = server_options(model, config, worker, plan);
+    server.hello.kv_layout_digest = executor->kv_layout_digest();
+    server.hello.isa = std::string(to_string(isa));
+    server.hello.prefill_ms_per_token = cost.prefill_token_ms;
+    EngineOptions engine = engine_options(model, worker, plan, server.hello.epoch, cost);
     log_info(
         "{}: model {}, {} threads, {}, first estimate {:.0f} prompt tokens/s, {:.0f} tokens/s "
         "per stream",
-        worker.name, hello.model, cpu.threads, hello.isa, 1e3 / cost.prefill_token_ms,
+        worker.name, server.hello.model, cpu.threads, server.hello.isa, 1e3 / cost.prefill_token_ms,
         1e3 / (cost.fixed_ms + cost.decode_stream_ms));
+    log_info("{}: file read in {:.0f} ms, weights {} in {:.0f} ms, speed measured in {:.0f} ms",
+             worker.name, read_ms, were_ready ? "found ready" : "repacked", weights_ms, probe_ms);
     auto parts = std::make_unique<Parts>(std::move(server), std::move(engine), std::move(address),
                                          std::move(executor));
     return std::unique_ptr<WorkerApp>(new WorkerApp(std::move(parts)));

@@ -17,10 +17,12 @@ namespace taproot {
 class WorkerApp {
 public:
     // Reads and packs the model (seconds for large ones). `config` is validated; `name` is one of
-    // its workers. Errors: kNotFound (no such worker), everything a bad model file can be,
+    // its workers; `shared_weights` is memory (memfd_create) for the weights of all workers of this
+    // host, -1: none. Errors: kNotFound (no such worker), everything a bad model file can be,
     // kInvalidArgument and kUnavailable from the memory plan, all with the numbers.
     static Result<std::unique_ptr<WorkerApp>> create(const config::Config& config,
-                                                     std::string_view name);
+                                                     std::string_view name,
+                                                     int shared_weights = -1);
     ~WorkerApp();  // stops
     WorkerApp(const WorkerApp&) = delete;
     WorkerApp& operator=(const WorkerApp&) = delete;

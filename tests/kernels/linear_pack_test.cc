@@ -69,6 +69,31 @@ TEST(LinearPack, StackedSourcesEqualOneMatrix) {
     }
 }
 
+TEST(LinearPack, PanelsPlacedElsewhereEqualPackedOnes) {
+    Random random(26);
+    for (DType type : testing::kAllTypes) {
+        int columns = testing::whole_blocks(type, 64);
+        auto one = testing::random_weights(random, type, 23, columns);
+        auto two = testing::random_weights(random, type, 12, columns);
+        std::vector<PanelMatrix::Source> sources = {{one.data(), 23}, {two.data(), 12}};
+        ForkJoin pool(2);
+        Result<PanelMatrix> packed = PanelMatrix::pack(type, columns, sources, pool);
+        Result<PanelMatrix> placed = PanelMatrix::of_shape(type, columns, sources);
+        ASSERT_TRUE(packed && placed);
+        ASSERT_EQ(placed->panels(), 3);
+        ASSERT_EQ(placed->bytes(), packed->bytes());
+        AlignedBuffer memory(placed->bytes());
+        for (int p : {2, 0, 1}) {
+            placed->pack_panel(sources, p,
+                               memory.data() + static_cast<std::size_t>(p) * placed->panel_bytes());
+        }
+        placed->place(memory.data());
+        EXPECT_EQ(std::memcmp(placed->panel(0), packed->panel(0), packed->bytes()), 0);
+        PanelMatrix moved = std::move(*placed);
+        EXPECT_EQ(moved.panel(2), memory.data() + 2 * moved.panel_bytes());
+    }
+}
+
 // Where GGUF packs scales of sub-blocks into 4 or 6 bits, the panels have a byte each.
 TEST(LinearPack, TakesNoMoreBytesThanTheFileButForSubScales) {
     Random random(23);

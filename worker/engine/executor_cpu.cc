@@ -6,14 +6,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include "base/assert.h"
 #include "base/units.h"
 #include "kernels/fork_join.h"
-#include "kernels/panel_layout.h"
 #include "worker/model/llama.h"
 
 namespace taproot {
@@ -88,26 +86,13 @@ KvGeometry kv_geometry(const ModelConfig& config, KvDType dtype) {
     return {config.layers, config.kv_heads, config.head_dim, dtype};
 }
 
-std::size_t estimate_weight_bytes(const LoadedModel& model, WeightMode mode) {
-    std::size_t bytes = 0;
-    for (const GgufTensor& tensor : model.file.tensors()) {
-        auto dtype = mode == WeightMode::kF32 ? DType::kF32 : find_dtype(*tensor.type);
-        if (tensor.dims_count == 1) {
-            bytes += tensor.columns() * sizeof(float);
-        } else if (dtype && tensor.columns() <= std::numeric_limits<int>::max()) {
-            bytes += panel_bytes(*dtype, static_cast<int>(tensor.columns())) *
-                     ((tensor.rows() + kPanelRows - 1) / kPanelRows);
-        }  // else load_weights() refuses it
-    }
-    return bytes;
-}
-
 Result<std::unique_ptr<CpuExecutor>> CpuExecutor::create(const LoadedModel& model,
-                                                         const CpuExecutorOptions& options) {
+                                                         const CpuExecutorOptions& options,
+                                                         WeightStore memory) {
     TAPROOT_CHECK_OK(check_options(options));
     auto state = std::make_unique<State>(model.config, options);
     TAPROOT_TRY(state->weights,
-                load_weights(model.file, model.config, options.weights, state->pool));
+                load_weights(model, options.weights, state->pool, std::move(memory)));
     int positions = model.config.context;
     if (options.max_positions > 0) positions = std::min(positions, options.max_positions);
     TAPROOT_TRY(Llama llama,
@@ -226,6 +211,9 @@ std::int64_t CpuExecutor::kv_bytes_per_block() const {
 }
 std::size_t CpuExecutor::weight_bytes() const {
     return state_->weights.bytes;
+}
+std::string CpuExecutor::weight_memory() const {
+    return state_->weights.memory.describe();
 }
 std::size_t CpuExecutor::scratch_bytes() const {
     return state_->llama->scratch_bytes();

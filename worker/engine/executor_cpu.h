@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "base/result.h"
 #include "kernels/attention.h"
@@ -29,10 +30,12 @@ struct CpuExecutorOptions {
 // on; the logits buffer grows to the largest number of rows that one step ever asked for.
 class CpuExecutor final : public Executor {
 public:
-    // Packs the weights (`model` may be dropped afterwards). Errors: kUnsupported (a tensor type or
-    // shape we do not run, named), kInvalidArgument, kUnavailable (no memory).
+    // Packs the weights into `memory`, or takes what is ready there (`model` may be dropped
+    // afterwards). Errors: kUnsupported (a tensor type or shape we do not run, named),
+    // kInvalidArgument, kUnavailable (no memory).
     static Result<std::unique_ptr<CpuExecutor>> create(const LoadedModel& model,
-                                                       const CpuExecutorOptions& options);
+                                                       const CpuExecutorOptions& options,
+                                                       WeightStore memory = WeightStore());
     ~CpuExecutor() override;
 
     [[nodiscard]] int vocab_size() const override;
@@ -44,6 +47,7 @@ public:
     [[nodiscard]] std::uint32_t kv_blocks() const;
     [[nodiscard]] std::int64_t kv_bytes_per_block() const;
     [[nodiscard]] std::size_t weight_bytes() const;
+    [[nodiscard]] std::string weight_memory() const;  // where the weights lie, for the log
     [[nodiscard]] std::size_t scratch_bytes() const;
     // Two executors may exchange KV blocks when this and the model's digest agree.
     [[nodiscard]] std::uint64_t kv_layout_digest() const;
@@ -56,8 +60,8 @@ private:
     std::unique_ptr<State> state_;
 };
 
-// What create() would need, for a memory plan before anything is allocated.
+// What create() would need for the KV pool (and plan_weights() for the weights), for a memory plan
+// before anything is allocated.
 KvGeometry kv_geometry(const ModelConfig& config, KvDType dtype);
-std::size_t estimate_weight_bytes(const LoadedModel& model, WeightMode mode);
 
 }  // namespace taproot

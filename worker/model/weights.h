@@ -9,7 +9,8 @@
 #include "base/result.h"
 #include "kernels/linear.h"
 #include "worker/model/gguf.h"
-#include "worker/model/model_config.h"
+#include "worker/model/loaded_model.h"
+#include "worker/model/weight_store.h"
 
 namespace taproot {
 
@@ -50,6 +51,7 @@ struct LayerWeights {
 
 // Everything a forward pass reads, repacked for the kernels. Immutable after load_weights().
 struct Weights {
+    WeightStore memory;     // of all matrices, in the order in which a step reads them
     PanelMatrix embedding;  // vocabulary x embedding
     std::vector<LayerWeights> layers;
     std::vector<float> output_norm;          // [embedding]
@@ -60,10 +62,16 @@ struct Weights {
     [[nodiscard]] const PanelMatrix& head() const { return untied_head ? *untied_head : embedding; }
 };
 
-// Repacks all matrices (on the threads of `pool`). Every tensor of the file must be used and of the
-// expected shape: a leftover means that we would compute another model. Errors: kUnsupported,
-// kInvalidArgument, kUnavailable, each naming the tensor.
-Result<Weights> load_weights(const GgufFile& file, const ModelConfig& config, WeightMode mode,
-                             ForkJoin& pool);
+// What load_weights() would put into a store, from the file's header and vectors alone; errors as
+// there.
+Result<WeightIdentity> plan_weights(const LoadedModel& model, WeightMode mode);
+
+// Repacks all matrices (on the threads of `pool`, with a log line now and then) into `memory`,
+// which is opened here if it was not, or takes what lies there ready, after a look at the first and
+// last panel of every matrix. Every tensor of the file must be used and of the expected shape: a
+// leftover means that we would compute another model. Errors: kUnsupported, kInvalidArgument,
+// kUnavailable, each naming the tensor.
+Result<Weights> load_weights(const LoadedModel& model, WeightMode mode, ForkJoin& pool,
+                             WeightStore memory = WeightStore());
 
 }  // namespace taproot

@@ -45,6 +45,16 @@ TEST(MemoryPlan, RefusesWithTheNumbersWhenMemoryIsShort) {
     EXPECT_NE(plan.error().message.find("weights 100 MiB"), std::string::npos);
 }
 
+TEST(MemoryPlan, WeightsThatAnotherWorkerHoldsCostNothing) {
+    MemoryAsk ask = small_ask();
+    ask.weights_are_there = true;
+    auto plan = plan_memory(ask, 20_MiB);
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->total_bytes, 34 * 300_KiB + 5_MiB);
+    EXPECT_NE(plan->describe().find("weights 100 MiB (shared, there already)"), std::string::npos);
+    EXPECT_FALSE(plan_memory(ask, 10_MiB));
+}
+
 TEST(MemoryPlan, RefusesAModelLengthThatModelOrPoolCannotHold) {
     MemoryAsk ask = small_ask();
     ask.model_len_asked = 4'096;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/worker_app.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <map>
@@ -124,6 +127,43 @@ TEST(WorkerApp, KvTypeDecidesHowManyTokensThePoolHolds) {
     EXPECT_NE(hello["int8"].kv_layout_digest, hello["f16"].kv_layout_digest);
 }
 
+TEST(WorkerApp, SharesWeightsInMemoryOrInAFileAndAnswersTheSame) {
+    TempFile model = write_tiny_model({.dtype = "mixed"});
+    config::Config config = tiny_config(model);
+    link::Generate spec;
+    spec.request = RequestId{1};
+    for (TokenId i = 0; i < 40; ++i) spec.prompt.push_back(3 + i % 100);
+    spec.max_tokens = 8;
+    spec.sampling.temperature = 0;
+    spec.sampling.ignore_eos = true;
+    auto answer = [&](int shared_weights) {
+        link::Hello hello;
+        TextModel text;
+        auto app = WorkerApp::create(config, "w0", shared_weights);
+        EXPECT_TRUE(app) << app.error().describe();
+        EXPECT_TRUE((*app)->start());
+        return ask(**app, spec, &hello, &text);
+    };
+    std::vector<TokenId> alone = answer(-1);
+    int memory = ::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    EXPECT_EQ(answer(memory), alone);
+    EXPECT_NE(::fcntl(memory, F_GET_SEALS) & F_SEAL_WRITE, 0);
+    EXPECT_EQ(answer(memory), alone);
+    ::close(memory);
+
+    std::string cache = model.path().string() + ".taproot-weights";
+    EXPECT_FALSE(std::filesystem::exists(cache));
+    config.workers[0].weights_cache = "auto";
+    EXPECT_EQ(answer(-1), alone);
+    EXPECT_TRUE(std::filesystem::exists(cache));
+    EXPECT_EQ(answer(-1), alone);
+    std::filesystem::rename(cache, cache + ".moved");
+    config.workers[0].weights_cache = cache + ".moved";
+    EXPECT_EQ(answer(-1), alone);
+    EXPECT_FALSE(std::filesystem::exists(cache));
+    std::filesystem::remove(cache + ".moved");
+}
+
 TEST(WorkerApp, RefusesWhatItCannotServe) {
     TempFile model = write_tiny_model();
     config::Config config = tiny_config(model);
@@ -141,6 +181,9 @@ TEST(WorkerApp, RefusesWhatItCannotServe) {
     config.workers[0].kv_dtype = "fp8";
     EXPECT_EQ(WorkerApp::create(config, "w0").error().where, "kv_dtype");
     config.workers[0].kv_dtype = "f16";
+    auto no_memory = WorkerApp::create(config, "w0", 987);
+    ASSERT_FALSE(no_memory);
+    EXPECT_EQ(no_memory.error().where, "shared weights");
     config.model.path = "/nonexistent.gguf";
     EXPECT_FALSE(WorkerApp::create(config, "w0"));
 }
