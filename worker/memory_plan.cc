@@ -102,9 +102,8 @@ Error no_room(const MemoryPlan& plan) {
 
 std::string MemoryPlan::describe() const {
     return fmt::format(
-        "weights {:.0f} MiB{} + KV {:.0f} MiB ({}, {} blocks = {} tokens) + scratch {:.0f} MiB = "
-        "{:.0f} "
-        "MiB",
+        "weights {:.0f} MiB{} + KV {:.0f} MiB ({}, {} blocks = {} tokens) + working memory {:.0f} "
+        "MiB = {:.0f} MiB",
         mib(weight_bytes), weights_are_there ? " (shared, there already)" : "", mib(kv_bytes),
         kv_dtype, kv_blocks, kv_tokens, mib(scratch_bytes), mib(total_bytes));
 }

@@ -10,14 +10,16 @@
 
 namespace taproot {
 
-// What a worker is going to allocate, decided before it allocates anything.
+// What a worker is going to take at most, decided before it allocates anything. Its resident memory
+// (ps) stays below this plus the weights that were there already; pages of the model file, while it
+// is read, are the page cache's.
 struct MemoryAsk {
     std::uint64_t weight_bytes = 0;        // packed
     bool weights_are_there = false;        // in memory that another worker has filled
     std::uint64_t kv_bytes = 0;            // budget of the KV pool
     std::uint64_t kv_bytes_per_block = 0;  // all layers
     std::string kv_dtype = "f16";          // for describe()
-    std::uint64_t scratch_bytes = 0;       // activations and logits of the largest step
+    std::uint64_t scratch_bytes = 0;       // everything else, at most
     std::uint32_t model_context = 0;       // positions the model was trained for
     std::uint32_t model_len_asked = 0;     // configured; 0 = as much as model and pool allow
 };
@@ -34,7 +36,7 @@ struct MemoryPlan {
     std::uint64_t kv_tokens = 0;
     std::uint32_t model_len_max = 0;
 
-    // "weights 98 MiB + KV 1024 MiB (f16, 2912 blocks = 46592 tokens) + scratch 60 MiB = ..."
+    // "weights 92 MiB + KV 1024 MiB (f16, 2912 blocks = 46592 tokens) + working memory 99 MiB = ..."
     [[nodiscard]] std::string describe() const;
 };
 

@@ -73,13 +73,19 @@ Result<WeightStore> open_weights(const LoadedModel& model, const config::Config&
     return store;
 }
 
-// Activations of one step and the rows of logits it may ask for; a little above the real need.
+// All that a worker takes beside weights and KV pool, at most: activations of one step and the rows
+// of logits it may ask for; results of attention tiles (the bound in kernels/attention_plan.cc);
+// rotary tables; the program, its tokenizer data, the tree of the prefix cache, requests.
 std::uint64_t scratch_estimate(const ModelConfig& model, std::uint32_t rows,
                                std::uint32_t logit_rows) {
+    constexpr std::uint64_t kAttentionResults = 32_MiB;
+    constexpr std::uint64_t kProgram = 24_MiB;
     auto width = [](int n) { return static_cast<std::uint64_t>(n); };
     std::uint64_t heads = width(model.heads + 2 * model.kv_heads) * width(model.head_dim);
     std::uint64_t row = 4 * width(model.embedding) + heads + 3 * width(model.feed_forward);
-    return sizeof(float) * (rows * row + logit_rows * width(model.vocabulary));
+    std::uint64_t rotary = width(model.context) * width(model.rotary_dim);
+    return sizeof(float) * (rows * row + logit_rows * width(model.vocabulary) + rotary) +
+           kAttentionResults + kProgram;
 }
 
 Result<MemoryPlan> plan_for(const LoadedModel& model, const config::Config& config,

@@ -2,6 +2,8 @@
 import concurrent.futures
 import json
 import os
+import pathlib
+import re
 import signal
 import socket
 import subprocess
@@ -98,6 +100,27 @@ def test_a_worker_killed_under_load_never_gives_a_false_finish_and_comes_back(ow
             return set(pool.map(ask, range(8))) == {"w0", "w1"}
     wait_until(both, what="answers from both workers")
     wait_until(lambda: nothing_left(own_fleet), what="nothing left")
+
+
+def memory_mib(pid, field):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(rf"^{field}:\s+(\d+) kB", status, re.M).group(1)) / 1024
+
+
+def test_two_workers_hold_one_model_and_a_restarted_one_finds_it(own_fleet, model):
+    matrices = model.stat().st_size / 2**20 * 0.95  # of the rest, the vocabulary is text
+    pids = own_fleet.worker_pids()
+    assert len(pids) == 2
+    for pid in pids.values():
+        assert memory_mib(pid, "RssShmem") > matrices
+        assert memory_mib(pid, "RssAnon") < matrices  # no copy of its own
+    os.kill(pids["w1"], signal.SIGKILL)
+    wait_until(lambda: own_fleet.worker_pids()["w1"] != pids["w1"], what="a new w1")
+
+    def starts():
+        return [line for line in list(own_fleet.lines) if "w1: file read" in line]
+    wait_until(lambda: len(starts()) == 2, what="the second start of w1")
+    assert "weights found ready" in starts()[1]
 
 
 def test_all_workers_down_is_503_and_an_unknown_model_404(model, tmp_path):  # B053
