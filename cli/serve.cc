@@ -26,6 +26,7 @@ struct ServeOptions {
     std::uint32_t threads = 0;
     std::uint64_t kv_bytes = 0;
     std::string kv_dtype = "auto";
+    std::string weights_cache = "off";
     std::string log_level = "info";
 };
 
@@ -45,6 +46,7 @@ config::Config make_config(const ServeOptions& options, const std::string& run_d
     if (options.max_num_seqs > 0) worker.max_num_seqs = options.max_num_seqs;
     if (options.kv_bytes > 0) worker.kv_bytes = options.kv_bytes;
     if (options.kv_dtype != "auto") worker.kv_dtype = options.kv_dtype;
+    worker.weights_cache = options.weights_cache;
     config.workers.push_back(std::move(worker));
     return config;
 }
@@ -116,6 +118,9 @@ void add_serve(CLI::App& app, RunCommand& run) {
         ->add_option("--kv-cache-dtype", options->kv_dtype,
                      "how cached KV is stored: f16, bf16, f32, int8 or auto (default: f16)")
         ->check(CLI::IsMember({"auto", "f16", "bf16", "f32", "int8"}));
+    command->add_option("--weights-cache", options->weights_cache,
+                        "repacked weights on disk for the next start: off, auto (beside the model) "
+                        "or a path (default off)");
     command->add_option("--log-level", options->log_level, "debug, info, warn, error or off")
         ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}));
     command->callback([options, &run] { run = [options] { return serve(*options); }; });
