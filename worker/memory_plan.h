@@ -36,7 +36,8 @@ struct MemoryPlan {
     std::uint64_t kv_tokens = 0;
     std::uint32_t model_len_max = 0;
 
-    // "weights 92 MiB + KV 1024 MiB (f16, 2912 blocks = 46592 tokens) + working memory 99 MiB = ..."
+    // "weights 92 MiB + KV 1024 MiB (f16, 2912 blocks = 46592 tokens) + working memory 99 MiB =
+    // ..."
     [[nodiscard]] std::string describe() const;
 };
 
