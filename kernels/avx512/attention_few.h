@@ -74,21 +74,26 @@ inline void values_direct(const AttentionTile& tile, const float* p, int begin, 
         const int group = t / 16;
         const long at = kBytes * ((t % 16) * static_cast<long>(dims) + first * 16);
         const std::byte* row = tile.v[group] + at;
-        // The next tile's keys are fetched at this one's pace.
-        const std::byte* soon = group < tile.next_groups ? tile.next_k[group] + at : row;
         if (kType == KvDType::kInt8 && group < tile.next_groups) {
             prefetch(tile.next_k[group] + dims * 16L);  // scales
         }
         for (const int stop = min(end, (group + 1) * 16); t < stop; ++t) {
             __m512 weights[kR];
             for (int r = 0; r < kR; ++r) weights[r] = _mm512_set1_ps(p[r * kTileTokens + t]);
+            // The next tile's keys are fetched at this one's pace, all groups side by side: as many
+            // streams keep more of the memory busy.
+            const int next = t % kTileGroups;
+            const std::byte* soon =
+                next < tile.next_groups
+                    ? tile.next_k[next] +
+                          kBytes * (t / kTileGroups * static_cast<long>(dims) + first * 16)
+                    : row;
             for (int n = 0; n < kN; ++n) {
                 if (n % kLinesApart<kType> == 0) prefetch(soon + n * 16 * kBytes);
                 const __m512 v = load<kType>(row, n * 16);
                 for (int r = 0; r < kR; ++r) sum[r][n] = _mm512_fmadd_ps(weights[r], v, sum[r][n]);
             }
             row += kBytes * dims;
-            soon += kBytes * dims;
         }
     }
     for (int r = 0; r < kR; ++r) {
