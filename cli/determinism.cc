@@ -16,13 +16,16 @@ struct PlanSize {
     std::size_t requests;
     std::size_t filler_max;  // random lengths, until there are `requests`
     std::uint32_t generated;
+    std::size_t long_answers;      // so many short prompts, every third,
+    std::uint32_t long_generated;  // grow by several blocks
 };
 
 PlanSize plan_size(Isa isa, bool is_short) {
-    PlanSize size{{1, 2, 7, 15, 16, 17, 24, 31, 32, 33}, 52, 33, 16};
+    PlanSize size{{1, 2, 7, 15, 16, 17, 24, 31, 32, 33}, 52, 33, 16, 12, 48};
     std::vector<std::size_t> longer = {64, 65, 127, 128, 129};
     if (is_short) {
         size.requests = 15;
+        size.long_answers = 4;
     } else if (isa == Isa::kRef) {
         longer = {129, 144};
     } else {
@@ -34,6 +37,8 @@ PlanSize plan_size(Isa isa, bool is_short) {
     if (isa == Isa::kRef) {
         size.filler_max = 8;
         size.generated = 2;
+        size.long_answers = 3;
+        size.long_generated = 34;
         if (is_short) longer.clear();
         if (!is_short) size.requests = 42;
     }
@@ -64,6 +69,8 @@ DeterminismPlan make_determinism_plan(Isa isa, bool is_short, std::uint64_t seed
         link::Generate request;
         request.prompt = random_tokens(random.next(), length, vocabulary);
         request.max_tokens = size.generated;
+        if (length <= 33 && index % 3 == 1 && index / 3 < size.long_answers)
+            request.max_tokens = size.long_generated;
         link::SamplingParams& sampling = request.sampling;
         sampling.ignore_eos = true;
         sampling.logits_hash = true;
@@ -76,7 +83,7 @@ DeterminismPlan make_determinism_plan(Isa isa, bool is_short, std::uint64_t seed
             sampling.repetition_penalty = index % 8 == 3 ? 1.1f : 1.0f;
         }
         request.choices = index % 11 == 5 ? 3 : 1;
-        tokens += length + 3 * (size.generated + 2 * kBlockTokens);
+        tokens += length + 3 * (request.max_tokens + 2 * kBlockTokens);
         plan.requests.push_back(std::move(request));
         ++index;
     }

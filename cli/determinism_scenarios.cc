@@ -103,20 +103,25 @@ Tally check_batches(DeterminismBench& bench, CpuExecutor& executor, std::size_t 
 // A pool that cannot hold what runs: sequences lose their pages and come back.
 Tally check_preemption(DeterminismBench& bench, CpuExecutor& executor) {
     Tally tally{.name = "after preemption"};
-    const std::vector<link::Generate>& requests = bench.plan().requests;
+    const RequestLimits limits{.prompt_max = 144};
+    std::vector<std::size_t> order = bench.chosen(limits);
+    std::size_t longest = 0;  // prompt and answer
+    for (std::size_t i : order) {
+        const link::Generate& request = bench.plan().requests[i];
+        longest = std::max(longest, request.prompt.size() + request.max_tokens);
+    }
     RigOptions options = bench.rig_options();
-    options.blocks = static_cast<std::uint32_t>(
-        (bench.plan().longest() + 3 * (requests[0].max_tokens + kBlockTokens)) / kBlockTokens + 3);
+    options.blocks = static_cast<std::uint32_t>(longest / kBlockTokens + 4);
     EngineRig rig(bench.model(), executor, options);
-    std::vector<std::size_t> order = bench.chosen({});
-    // Short prompts together: their growing answers fight for the last pages.
+    // Long answers of short prompts together: they fight for the last pages.
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return requests[a].prompt.size() < requests[b].prompt.size();
+        return bench.plan().requests[a].max_tokens > bench.plan().requests[b].max_tokens;
     });
     std::vector<link::Generate> all;
-    for (std::size_t i : order) all.push_back(requests[i]);
+    for (std::size_t i : order) all.push_back(bench.plan().requests[i]);
     std::vector<EngineAnswer> answers = rig.run(std::move(all));
-    for (std::size_t k = 0; k < order.size(); ++k) bench.compare(tally, order[k], {}, answers[k]);
+    for (std::size_t k = 0; k < order.size(); ++k)
+        bench.compare(tally, order[k], limits, answers[k]);
     std::uint64_t preemptions = rig.load().preemptions_total;
     if (preemptions == 0) {
         tally.differing += 1;
