@@ -57,7 +57,7 @@ void run_item(const Job& job, int item) {
     int column = pair * kTileColumns;
     TileOut out{job.out.row(row) + column, job.out.stride,
                 std::min(kTileColumns, job.w.rows() - column), job.add};
-    if (!dtype_info(job.w.dtype()).quantized) {
+    if (!job.w.quantized()) {
         job.ops.float_tile({job.w.dtype(),
                             job.w.columns(),
                             {job.w.panel(first), job.w.panel(second)},
@@ -68,24 +68,21 @@ void run_item(const Job& job, int item) {
         return;
     }
     int next = first + kTilePanels;
-    int next_panels = chunk + 1 < job.tiling.row_chunks || next >= job.w.panels()
-                          ? 0
-                          : std::min(kTilePanels, job.w.panels() - next);
+    bool goes_on = chunk + 1 == job.tiling.row_chunks && next < job.w.panels();
     job.ops.quantized_tile({job.w.dtype(),
                             job.w.columns() / kBlockColumns,
                             {job.w.panel(first), job.w.panel(second)},
                             job.in.quantized->row(row),
                             rows,
                             out,
-                            next_panels > 0 ? job.w.panel(next) : nullptr,
-                            static_cast<std::size_t>(next_panels) * job.w.panel_bytes()});
+                            goes_on ? job.w.panel(next) : nullptr});
 }
 
 void check_shapes(const PanelMatrix& w, const LinearInput& in, const Rows& out) {
     TAPROOT_ASSERT(in.x.columns == w.columns());
     TAPROOT_ASSERT(out.columns == w.rows());
     TAPROOT_ASSERT(out.rows == in.x.rows);
-    if (!dtype_info(w.dtype()).quantized) return;
+    if (!w.quantized()) return;
     TAPROOT_ASSERT(in.quantized != nullptr);
     TAPROOT_ASSERT(in.quantized->rows() >= in.x.rows);
     TAPROOT_ASSERT(in.quantized->columns() == w.columns());

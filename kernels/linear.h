@@ -48,6 +48,7 @@ public:
     [[nodiscard]] int columns() const { return columns_; }  // K
     [[nodiscard]] int panels() const { return panels_; }
     [[nodiscard]] DType dtype() const { return dtype_; }
+    [[nodiscard]] bool quantized() const { return dtype_info(dtype_).quantized; }
     [[nodiscard]] std::size_t bytes() const { return bytes_; }  // read once per decode step
     [[nodiscard]] const std::byte* panel(int index) const {
         return panels_at_ + static_cast<std::size_t>(index) * panel_bytes_;

@@ -41,9 +41,8 @@ struct QuantizedTile {
     const ActivationBlock* x;              // [rows][blocks]
     int rows;                              // 1 .. kTileRowsMax
     TileOut out;
-    // What the thread will read next, to be prefetched while computing; may be empty.
+    // Panels that the thread will read next, to be prefetched while computing; may be null.
     const std::byte* next;
-    std::size_t next_bytes;
 };
 
 struct FloatTile {

@@ -37,17 +37,21 @@ void quantize_remainders(KernelContext& context, ConstRows x, const QuantizedRow
     TAPROOT_ASSERT(first >= 0 && first + x.rows <= quantized.rows());
     TAPROOT_ASSERT(x.columns == quantized.columns());
     out->resize(x.rows, x.columns);
-    for (int r = 0; r < x.rows; ++r) {
-        for (int b = 0; b < out->blocks(); ++b) {
-            const ActivationBlock& block = quantized.row(first + r)[b];
-            const float* from = x.row(r) + b * kBlockColumns;
-            float rest[kBlockColumns];
-            for (int k = 0; k < kBlockColumns; ++k) {
-                rest[k] = from[k] - block.d * static_cast<float>(block.q[k]);
-            }
-            context.ops.linear.quantize_row(rest, 1, out->row(r) + b);
+    auto quantize_rest = [&](const float* from, const ActivationBlock& block, ActivationBlock* to) {
+        float rest[kBlockColumns];
+        for (int k = 0; k < kBlockColumns; ++k) {
+            rest[k] = from[k] - block.d * static_cast<float>(block.q[k]);
         }
-    }
+        context.ops.linear.quantize_row(rest, 1, to);
+    };
+    parallel_for(context, x.rows, 2 * kElementNs * x.columns, [&](int begin, int end) {
+        for (int r = begin; r < end; ++r) {
+            for (int b = 0; b < out->blocks(); ++b) {
+                quantize_rest(x.row(r) + b * kBlockColumns, quantized.row(first + r)[b],
+                              out->row(r) + b);
+            }
+        }
+    });
 }
 
 }  // namespace taproot

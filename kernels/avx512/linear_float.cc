@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #include "kernels/avx512/linear_kernels.h"
+#include "kernels/avx512/tile_sums.h"
 #include "kernels/panel_layout.h"
 #include "kernels/unroll.h"
 
@@ -26,13 +27,6 @@ TAPROOT_INLINE __m512 load_column(const std::byte* panel, int k) {
     __m256i bits = _mm256_load_si256(reinterpret_cast<const __m256i*>(at));
     if constexpr (kType == DType::kF16) return _mm512_cvtph_ps(bits);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
-}
-
-TAPROOT_INLINE void store_panel(__m512 sums, float* to, int columns, bool add) {
-    if (columns <= 0) return;
-    auto mask = static_cast<__mmask16>(columns >= 16 ? 0xffff : (1 << columns) - 1);
-    if (add) sums = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, to), sums);
-    _mm512_mask_storeu_ps(to, mask, sums);
 }
 
 // ---- few rows: weights converted as they stream in ----
@@ -137,12 +131,8 @@ void group_rows_of(int rows, const Chunk& chunk, int columns, const float* x, st
 template <DType kType>
 void many_rows(const FloatTile& tile) {
     Chunk chunk;
-    alignas(64) float sums[kTileRowsMax][kTileColumns];
-    for (int t = 0; t < tile.rows; ++t) {
-        for (int p = 0; p < kTilePanels; ++p) {
-            _mm512_store_ps(sums[t] + p * kPanelRows, _mm512_setzero_ps());
-        }
-    }
+    TileSums sums;
+    sums.clear(tile.rows);
     const int groups = (tile.rows + kGroupRows - 1) / kGroupRows;
     for (int begin = 0; begin < tile.columns; begin += kChunkColumns) {
         const int left = tile.columns - begin;
@@ -151,22 +141,16 @@ void many_rows(const FloatTile& tile) {
         constexpr int kColumnBytes = kPanelRows * panel_format(kType).element_bytes;
         // At the end of K the fetch runs into the next panels, which this thread reads next.
         const std::ptrdiff_t done = std::ptrdiff_t{begin + columns} * kColumnBytes;
-        const Ahead ahead{{tile.panels[0] + done, tile.panels[1] + done}, kColumnBytes};
+        Ahead ahead{{tile.panels[0] + done, tile.panels[1] + done}, kColumnBytes};
         for (int g = 0; g < groups; ++g) {
             const int row = tile.rows * g / groups;
             const int rows = tile.rows * (g + 1) / groups - row;
             group_rows_of(rows, chunk, columns, tile.x + row * tile.x_stride + begin, tile.x_stride,
-                          g == 0 ? ahead : Ahead{ahead.panels[0], ahead.panels[1], 0}, sums[row]);
+                          ahead, sums.rows[row]);
+            ahead.bytes_per_column = 0;  // fetched
         }
     }
-    for (int t = 0; t < tile.rows; ++t) {
-        for (int p = 0; p < kTilePanels; ++p) {
-            const int column = p * kPanelRows;
-            store_panel(_mm512_load_ps(sums[t] + column),
-                        tile.out.data + t * tile.out.stride + column, tile.out.columns - column,
-                        tile.out.add);
-        }
-    }
+    sums.store(tile.rows, tile.out);
 }
 
 template <DType kType>

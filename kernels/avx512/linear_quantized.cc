@@ -4,7 +4,7 @@
 // summed across lanes. Two ways, both over two panels at a time:
 //   few rows of x   sums and integer dots of all rows in registers, weights streamed
 //   more            one block of the weights in registers, unpacked once; rows of x pass by in
-//                   groups of 4 to 5, whose float sums wait in L1
+//                   groups of 3 to 5, whose float sums wait in L1
 //
 // Roof: per block of 32 columns, panel and row of x, 8 vpdpbusd and 3 float operations that apply
 // the scales (4 with an offset). Both kinds share the two 512-bit ports, so 67-73 % of the vpdpbusd
@@ -12,6 +12,7 @@
 #include "kernels/avx512/linear_kernels.h"
 #include "kernels/avx512/quantized_weights.h"
 #include "kernels/avx512/super_block_weights.h"
+#include "kernels/avx512/tile_sums.h"
 
 namespace taproot::avx512 {
 namespace {
@@ -75,13 +76,6 @@ private:
     int at_;
     int end_;
 };
-
-TAPROOT_INLINE void store_panel(__m512 sums, float* to, int columns, bool add) {
-    if (columns <= 0) return;
-    auto mask = static_cast<__mmask16>(columns >= 16 ? 0xffff : (1 << columns) - 1);
-    if (add) sums = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, to), sums);
-    _mm512_mask_storeu_ps(to, mask, sums);
-}
 
 // Where an integer dot begins: at -bias * sum(q), so that it ends as the dot with (quant - bias).
 template <typename Weights>
@@ -287,17 +281,13 @@ void grouped_rows(const QuantizedTile& tile, Groups groups) {
     const std::int64_t stride = tile.blocks;
     Weights w(tile);
     Prefetch<Weights::kFormat> prefetch(tile, kGroupsAhead);
-    alignas(64) float sums[kTileRowsMax][kTileColumns];
-    for (int t = 0; t < tile.rows; ++t) {
-        for (int p = 0; p < kTilePanels; ++p) {
-            _mm512_store_ps(sums[t] + p * kPanelRows, _mm512_setzero_ps());
-        }
-    }
+    TileSums sums;
+    sums.clear(tile.rows);
     for (int b = 0; b < tile.blocks; ++b) {
         prefetch.step();
         const WeightBlock block = unpack(w, b);
         const ActivationBlock* x = tile.x + b;
-        float* at = sums[0];
+        float* at = sums.rows[0];
         for (int g = 0; g < groups.larger; ++g) {
             group_block<Weights, kMore>(w, block, x, stride, at);
             x += kMore * stride;
@@ -309,13 +299,7 @@ void grouped_rows(const QuantizedTile& tile, Groups groups) {
             at += kLeast * kTileColumns;
         }
     }
-    for (int t = 0; t < tile.rows; ++t) {
-        for (int p = 0; p < kTilePanels; ++p) {
-            store_panel(_mm512_load_ps(sums[t] + p * kPanelRows),
-                        tile.out.data + t * tile.out.stride + p * kPanelRows,
-                        tile.out.columns - p * kPanelRows, tile.out.add);
-        }
-    }
+    sums.store(tile.rows, tile.out);
 }
 
 template <typename Weights, int kRows>

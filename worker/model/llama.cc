@@ -18,19 +18,16 @@ Rows slice(Rows rows, int begin, int count) {
 }
 
 // Adds `row` to the last range when it continues it.
-template <typename Ranges>
-void add_row(int row, Ranges* ranges) {
+void add_row(int row, std::vector<Range>* ranges) {
     if (!ranges->empty() && ranges->back().end == row)
         ++ranges->back().end;
     else
         ranges->push_back({row, row + 1});
 }
 
-bool is_quantized(const PanelMatrix& matrix) {
-    return dtype_info(matrix.dtype()).quantized;
-}
 bool any_quantized(std::span<const PanelMatrix> matrices) {
-    return std::any_of(matrices.begin(), matrices.end(), is_quantized);
+    return std::any_of(matrices.begin(), matrices.end(),
+                       [](const PanelMatrix& matrix) { return matrix.quantized(); });
 }
 
 Rows rows_of(Rows all, int begin, int end) {
@@ -135,7 +132,7 @@ void Llama::attend(KernelContext& context, const KvView& kv, const PackedStep& s
     float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
     attention(context, kv, layer, config_.heads, scale, q, attended, step.sequences);
     mark(StepPart::kAttention);
-    if (weights.attention_out.quantized()) quantize_rows(context, attended, &quantized_);
+    if (any_quantized(weights.attention_out.parts())) quantize_rows(context, attended, &quantized_);
     mark(StepPart::kNorm);
     multiply(context, weights.attention_out.parts(), attended, hidden, Accumulate::kAdd, precise_);
     mark(StepPart::kOut);
@@ -151,7 +148,7 @@ void Llama::feed_forward(KernelContext& context, const LayerWeights& weights, in
     mark(StepPart::kNorm);
     multiply(context, weights.gate_up.parts(), normed, gate_up, Accumulate::kOverwrite, precise_);
     mark(StepPart::kGateUp);
-    if (weights.down.quantized())
+    if (any_quantized(weights.down.parts()))
         swiglu_quantized(context, gate, up, gate, &quantized_);
     else
         swiglu(context, gate, up, gate);
@@ -170,18 +167,18 @@ void Llama::normalize(KernelContext& context, ConstRows x, const std::vector<flo
 }
 
 void Llama::multiply(KernelContext& context, std::span<const PanelMatrix> parts, ConstRows x,
-                     Rows out, Accumulate accumulate, std::span<const RowRange> precise) {
+                     Rows out, Accumulate accumulate, std::span<const Range> precise) {
     auto for_parts = [&](LinearInput in, Rows to, Accumulate how, bool only_quantized) {
         int begin = 0;
         for (const PanelMatrix& part : parts) {
-            if (!only_quantized || is_quantized(part))
+            if (!only_quantized || part.quantized())
                 linear(context, part, in, slice(to, begin, part.rows()), how);
             begin += part.rows();
         }
     };
     for_parts({x, &quantized_}, out, accumulate, false);
     if (!any_quantized(parts)) return;
-    for (const RowRange& range : precise) {
+    for (const Range& range : precise) {
         ConstRows rows{x.row(range.begin), x.stride, range.end - range.begin, x.columns};
         quantize_remainders(context, rows, quantized_, range.begin, &remainders_);
         for_parts({rows, &remainders_}, rows_of(out, range.begin, range.end), Accumulate::kAdd,

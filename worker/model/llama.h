@@ -10,6 +10,7 @@
 #include "kernels/attention.h"
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
+#include "kernels/work_ranges.h"
 #include "worker/model/model_config.h"
 #include "worker/model/step_profile.h"
 #include "worker/model/weights.h"
@@ -50,10 +51,6 @@ public:
     void set_profile(StepProfile* profile) { profile_ = profile; }
 
 private:
-    struct RowRange {
-        int begin;
-        int end;
-    };
     struct Matrix {  // scratch: [max_rows][stride]
         AlignedBuffer buffer;
         int columns = 0;
@@ -70,7 +67,7 @@ private:
     // out (+)= parts * x, side by side. Where a part is quantised, quantized_ holds x. `precise`:
     // rows of x that enter quantised parts with their remainders too.
     void multiply(KernelContext& context, std::span<const PanelMatrix> parts, ConstRows x, Rows out,
-                  Accumulate accumulate, std::span<const RowRange> precise);
+                  Accumulate accumulate, std::span<const Range> precise);
     void mark(StepPart part) {
         if (profile_ != nullptr) profile_->mark(part);
     }
@@ -88,8 +85,8 @@ private:
     Matrix gate_up_;   // gate, then up
     QuantizedRows quantized_;
     QuantizedRows remainders_;
-    std::vector<RowRange> precise_;         // rows of the step within the first block
-    std::vector<RowRange> precise_wanted_;  // likewise, of the wanted rows
+    std::vector<Range> precise_;         // rows of the step within the first block
+    std::vector<Range> precise_wanted_;  // likewise, of the wanted rows
     StepProfile* profile_ = nullptr;
 };
 

@@ -265,7 +265,6 @@ StackedMatrix::StackedMatrix(std::vector<PanelMatrix> parts) : parts_(std::move(
     for (const PanelMatrix& part : parts_) {
         rows_ += part.rows();
         bytes_ += part.bytes();
-        quantized_ = quantized_ || dtype_info(part.dtype()).quantized;
     }
 }
 

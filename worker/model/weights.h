@@ -29,15 +29,12 @@ public:
 
     [[nodiscard]] int rows() const { return rows_; }  // output features of all parts
     [[nodiscard]] std::size_t bytes() const { return bytes_; }
-    // Whether some part reads quantised activations.
-    [[nodiscard]] bool quantized() const { return quantized_; }
     [[nodiscard]] const std::vector<PanelMatrix>& parts() const { return parts_; }
 
 private:
     std::vector<PanelMatrix> parts_;
     int rows_ = 0;
     std::size_t bytes_ = 0;
-    bool quantized_ = false;
 };
 
 struct LayerWeights {
