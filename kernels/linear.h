@@ -79,6 +79,7 @@ public:
     [[nodiscard]] int rows() const { return rows_; }
     [[nodiscard]] int columns() const { return columns_; }
     [[nodiscard]] int blocks() const { return columns_ / 32; }
+    [[nodiscard]] std::size_t bytes() const { return data_.bytes(); }  // of memory held
 
     ActivationBlock* row(int r) {  // [blocks()]
         return data_.as<ActivationBlock>() + std::int64_t{r} * blocks();

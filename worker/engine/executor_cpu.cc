@@ -95,8 +95,8 @@ Result<std::unique_ptr<CpuExecutor>> CpuExecutor::create(const LoadedModel& mode
                 load_weights(model, options.weights, state->pool, std::move(memory)));
     int positions = model.config.context;
     if (options.max_positions > 0) positions = std::min(positions, options.max_positions);
-    TAPROOT_TRY(Llama llama,
-                Llama::create(model.config, state->weights, positions, options.max_rows));
+    TAPROOT_TRY(Llama llama, Llama::create(model.config, state->weights, positions,
+                                           options.max_rows, options.threads));
     state->llama.emplace(std::move(llama));
 
     KvGeometry geometry = kv_geometry(model.config, options.kv_dtype);

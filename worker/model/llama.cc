@@ -2,12 +2,14 @@
 #include "worker/model/llama.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/assert.h"
 #include "base/units.h"
 #include "kernels/attention_plan.h"
 #include "kernels/fused.h"
+#include "kernels/work_ranges.h"
 
 namespace taproot {
 namespace {
@@ -30,159 +32,265 @@ bool any_quantized(std::span<const PanelMatrix> matrices) {
                        [](const PanelMatrix& matrix) { return matrix.quantized(); });
 }
 
-Rows rows_of(Rows all, int begin, int end) {
-    return {all.row(begin), all.stride, end - begin, all.columns};
+Rows slice_rows(Rows all, int begin, int count) {
+    return {all.row(begin), all.stride, count, all.columns};
+}
+
+// Blocks for several threads need so many rows: below, unpacking the weights once per block costs
+// more than the joins and the memory traffic that blocks save. Measured: docs/PERFORMANCE.md.
+constexpr int kBlockRows = 64;
+constexpr int kBlockRowsLeast = 32;
+
+// Rows per block; all of them when cutting is not worth it.
+int block_rows(int rows, int threads) {
+    if (threads == 1) return rows <= kBlockRows ? rows : kBlockRows;
+    if (rows < 2 * kBlockRowsLeast * threads) return rows;
+    int blocks = round_up((rows + kBlockRows - 1) / kBlockRows, threads);
+    return (rows + blocks - 1) / blocks;
 }
 
 }  // namespace
 
 Result<Llama> Llama::create(const ModelConfig& config, const Weights& weights, int max_positions,
-                            int max_rows) {
-    TAPROOT_ASSERT(max_rows > 0 && max_positions > 0);
+                            int max_rows, int threads) {
+    TAPROOT_ASSERT(max_rows > 0 && max_positions > 0 && threads > 0);
     RopeTable rope(config.rotary_dim, config.rope_base, config.rope_scaling, weights.rope_divisors,
                    max_positions);
     Llama out(config, weights, std::move(rope), max_rows);
-    for (Matrix* matrix : {&out.hidden_, &out.normed_, &out.qkv_, &out.attended_, &out.gate_up_}) {
-        matrix->stride = round_up(matrix->columns, 16);
-        matrix->buffer = AlignedBuffer(static_cast<std::size_t>(matrix->stride) * sizeof(float) *
-                                       static_cast<std::size_t>(max_rows));
-        if (matrix->buffer.data() == nullptr)
-            return Error{ErrorCode::kUnavailable, "no memory for the scratch of a step", "model"};
+    int queries = config.heads * config.head_dim;
+    // The widest input a quantised matrix reads.
+    int widest = round_up(std::max({config.embedding, queries, config.feed_forward}), 32);
+    bool fits = out.hidden_.allocate(max_rows, config.embedding) &&
+                out.qkv_.allocate(max_rows, queries + 2 * config.kv_heads * config.head_dim) &&
+                out.attended_.allocate(max_rows, queries);
+    out.scratch_ = std::vector<RowScratch>(static_cast<std::size_t>(threads));
+    for (RowScratch& scratch : out.scratch_) {
+        bool first = &scratch == &out.scratch_.front();
+        int rows = first ? max_rows : std::min(max_rows, kBlockRows);
+        fits = fits && scratch.normed.allocate(rows, config.embedding) &&
+               scratch.gate_up.allocate(rows, 2 * config.feed_forward);
+        scratch.quantized.resize(rows, widest);  // later resizes find the memory in place
+        scratch.remainders.resize(rows, widest);
+        scratch.precise.reserve(static_cast<std::size_t>(rows));
+        scratch.sequences.reserve(static_cast<std::size_t>(rows));
     }
+    if (!fits)
+        return Error{ErrorCode::kUnavailable, "no memory for the scratch of a step", "model"};
     return out;
 }
 
 Llama::Llama(const ModelConfig& config, const Weights& weights, RopeTable rope, int max_rows)
-    : config_(config), weights_(&weights), rope_(std::move(rope)), max_rows_(max_rows) {
-    hidden_.columns = config.embedding;
-    normed_.columns = config.embedding;
-    qkv_.columns = (config.heads + 2 * config.kv_heads) * config.head_dim;
-    attended_.columns = config.heads * config.head_dim;
-    gate_up_.columns = 2 * config.feed_forward;
-    // The widest input a quantised matrix reads, so that later resizes find the memory in place.
-    int widest = std::max({config.embedding, attended_.columns, config.feed_forward});
-    quantized_.resize(max_rows, round_up(widest, 32));
-    remainders_.resize(max_rows, round_up(widest, 32));
-    precise_.reserve(static_cast<std::size_t>(max_rows));
-    precise_wanted_.reserve(static_cast<std::size_t>(max_rows));
-}
+    : config_(config),
+      weights_(&weights),
+      rope_(std::move(rope)),
+      max_rows_(max_rows),
+      alone_(std::make_unique<ForkJoin>(1)) {}
 
 std::size_t Llama::scratch_bytes() const {
     std::size_t bytes = 0;
-    for (const Matrix* matrix : {&hidden_, &normed_, &qkv_, &attended_, &gate_up_})
+    for (const ScratchMatrix* matrix : {&hidden_, &qkv_, &attended_})
         bytes += matrix->buffer.bytes();
+    for (const RowScratch& scratch : scratch_) bytes += scratch.bytes();
     return bytes;
 }
 
 void Llama::forward(KernelContext& context, const KvView& kv, const PackedStep& step, Rows logits) {
     int rows = static_cast<int>(step.tokens.size());
     TAPROOT_ASSERT(rows <= max_rows_ && step.positions.size() == step.tokens.size());
-    precise_.clear();
-    for (int row = 0; row < rows; ++row)
-        if (step.positions[static_cast<std::size_t>(row)] < kBlockTokens) add_row(row, &precise_);
-    Rows hidden = hidden_.rows(rows);
+    TAPROOT_ASSERT(context.pool.threads() <= static_cast<int>(scratch_.size()));
     if (profile_ != nullptr) {
         count_kv_bytes(context, kv, step.sequences);
         profile_->begin();
     }
-    embed_rows(context, weights_->embedding, step.tokens, hidden);
-    mark(StepPart::kEmbed);
+    Pass pass{context, kv, step};
     for (int layer = 0; layer < config_.layers; ++layer) {
-        attend(context, kv, step, layer);
-        feed_forward(context, weights_->layers[static_cast<std::size_t>(layer)], rows);
+        for_rows(pass, [&](const Block& block) {
+            if (layer == 0) {
+                auto tokens = step.tokens.subspan(static_cast<std::size_t>(block.begin),
+                                                  static_cast<std::size_t>(block.count));
+                embed_rows(block.context, weights_->embedding, tokens, rows_of(hidden_, block));
+                mark(block, StepPart::kEmbed);
+            } else {
+                after_attention(block, layer - 1);
+            }
+            before_attention(pass, block, layer);
+        });
+        attend(pass, layer);
     }
-
-    int wanted = static_cast<int>(step.wanted.size());
-    if (wanted == 0) return;
-    Rows last = normed_.rows(wanted);
-    precise_wanted_.clear();
-    for (int i = 0; i < wanted; ++i) {
-        std::int32_t row = step.wanted[static_cast<std::size_t>(i)];
-        std::copy_n(hidden.row(row), last.columns, last.row(i));
-        if (step.positions[static_cast<std::size_t>(row)] < kBlockTokens)
-            add_row(i, &precise_wanted_);
-    }
-    std::span<const PanelMatrix> head{&weights_->head(), 1};
-    normalize(context, last, weights_->output_norm, last, head);
-    mark(StepPart::kNorm);
-    multiply(context, head, last, logits, Accumulate::kOverwrite, precise_wanted_);
-    mark(StepPart::kHead);
+    for_rows(pass, [&](const Block& block) { after_attention(block, config_.layers - 1); });
+    if (!step.wanted.empty()) project_wanted(pass, logits);
 }
 
-// hidden += O * attention(rope(Q), rope(K), V), all of norm(hidden).
-void Llama::attend(KernelContext& context, const KvView& kv, const PackedStep& step, int layer) {
+template <typename Part>
+void Llama::for_rows(const Pass& pass, const Part& part) {
+    int rows = static_cast<int>(pass.step.tokens.size());
+    int threads = pass.context.pool.threads();
+    int block = block_rows(rows, threads);
+    auto run = [&](KernelContext& context, RowScratch& scratch, int begin) {
+        Block here{context, scratch, begin, std::min(block, rows - begin)};
+        prepare(pass, here);
+        part(here);
+    };
+    if (block >= rows) {
+        run(pass.context, scratch_.front(), 0);
+    } else {
+        KernelContext alone{pass.context.ops, *alone_};
+        WorkRanges ranges((rows + block - 1) / block, threads, 1);
+        pass.context.pool.share([&](int thread) {
+            RowScratch& scratch = scratch_[static_cast<std::size_t>(thread)];
+            ranges.work(thread, [&](int index) { run(alone, scratch, index * block); });
+        });
+    }
+    if (profile_ != nullptr) finish_parts();
+}
+
+// Notes which rows of the block are precise, and which parts of sequences it holds.
+void Llama::prepare(const Pass& pass, const Block& block) {
+    if (profile_ != nullptr) block.scratch.clock.begin();
+    std::vector<Range>& precise = block.scratch.precise;
+    precise.clear();
+    for (int i = 0; i < block.count; ++i) {
+        std::int32_t position = pass.step.positions[static_cast<std::size_t>(block.begin + i)];
+        if (position < kBlockTokens) add_row(i, &precise);
+    }
+    std::vector<AttentionSequence>& parts = block.scratch.sequences;
+    parts.clear();
+    for (const AttentionSequence& sequence : pass.step.sequences) {
+        int begin = std::max(sequence.row, block.begin);
+        int end = std::min(sequence.row + sequence.count, block.begin + block.count);
+        if (begin >= end) continue;
+        parts.push_back({begin - block.begin, end - begin,
+                         sequence.position + (begin - sequence.row), sequence.blocks});
+    }
+}
+
+void Llama::finish_parts() {
+    std::array<double, kStepParts> worked{};
+    for (RowScratch& scratch : scratch_) {
+        std::array<double, kStepParts> of_thread = scratch.clock.take();
+        for (std::size_t i = 0; i < kStepParts; ++i) worked[i] += of_thread[i];
+    }
+    profile_->share(worked);
+}
+
+Rows Llama::rows_of(ScratchMatrix& matrix, const Block& block) {
+    return slice_rows(matrix.rows(max_rows_), block.begin, block.count);
+}
+
+// q, k, v = norm(hidden); q and k rotated; k and v into the cache.
+void Llama::before_attention(const Pass& pass, const Block& block, int layer) {
     const LayerWeights& weights = weights_->layers[static_cast<std::size_t>(layer)];
-    int rows = static_cast<int>(step.tokens.size());
     int queries = config_.heads * config_.head_dim;
     int keys = config_.kv_heads * config_.head_dim;
-    Rows hidden = hidden_.rows(rows), normed = normed_.rows(rows);
-    Rows qkv = qkv_.rows(rows), attended = attended_.rows(rows);
-    Rows q = slice(qkv, 0, queries), k = slice(qkv, queries, keys);
-    Rows v = slice(qkv, queries + keys, keys);
+    Rows normed = block.scratch.normed.rows(block.count), qkv = rows_of(qkv_, block);
 
-    normalize(context, hidden, weights.attention_norm, normed, weights.qkv.parts());
-    mark(StepPart::kNorm);
-    multiply(context, weights.qkv.parts(), normed, qkv, Accumulate::kOverwrite, precise_);
-    mark(StepPart::kQkv);
+    normalize(block, rows_of(hidden_, block), weights.attention_norm, normed, weights.qkv.parts());
+    mark(block, StepPart::kNorm);
+    multiply(block, weights.qkv.parts(), normed, qkv, Accumulate::kOverwrite);
+    mark(block, StepPart::kQkv);
     // q and k heads are neighbours: one call rotates both.
-    rope(context, rope_, config_.rope_pairs, slice(qkv, 0, queries + keys),
-         config_.heads + config_.kv_heads, config_.head_dim, step.positions);
-    kv_append(context, kv, layer, k, v, step.sequences);
-    mark(StepPart::kRope);
+    auto positions = pass.step.positions.subspan(static_cast<std::size_t>(block.begin),
+                                                 static_cast<std::size_t>(block.count));
+    rope(block.context, rope_, config_.rope_pairs, slice(qkv, 0, queries + keys),
+         config_.heads + config_.kv_heads, config_.head_dim, positions);
+    kv_append(block.context, pass.kv, layer, slice(qkv, queries, keys),
+              slice(qkv, queries + keys, keys), block.scratch.sequences);
+    mark(block, StepPart::kRope);
+}
+
+void Llama::attend(const Pass& pass, int layer) {
+    int rows = static_cast<int>(pass.step.tokens.size());
     float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_dim));
-    attention(context, kv, layer, config_.heads, scale, q, attended, step.sequences);
-    mark(StepPart::kAttention);
-    if (any_quantized(weights.attention_out.parts())) quantize_rows(context, attended, &quantized_);
-    mark(StepPart::kNorm);
-    multiply(context, weights.attention_out.parts(), attended, hidden, Accumulate::kAdd, precise_);
-    mark(StepPart::kOut);
+    Rows q = slice(qkv_.rows(rows), 0, config_.heads * config_.head_dim);
+    attention(pass.context, pass.kv, layer, config_.heads, scale, q, attended_.rows(rows),
+              pass.step.sequences);
+    if (profile_ != nullptr) profile_->mark(StepPart::kAttention);
+}
+
+// hidden += O * attended, then the feed-forward layer.
+void Llama::after_attention(const Block& block, int layer) {
+    const LayerWeights& weights = weights_->layers[static_cast<std::size_t>(layer)];
+    Rows attended = rows_of(attended_, block);
+    if (any_quantized(weights.attention_out.parts()))
+        quantize_rows(block.context, attended, &block.scratch.quantized);
+    mark(block, StepPart::kNorm);
+    multiply(block, weights.attention_out.parts(), attended, rows_of(hidden_, block),
+             Accumulate::kAdd);
+    mark(block, StepPart::kOut);
+    feed_forward(block, weights);
 }
 
 // hidden += Down * (silu(Gate * x) * (Up * x)), x = norm(hidden).
-void Llama::feed_forward(KernelContext& context, const LayerWeights& weights, int rows) {
-    Rows hidden = hidden_.rows(rows), normed = normed_.rows(rows), gate_up = gate_up_.rows(rows);
+void Llama::feed_forward(const Block& block, const LayerWeights& weights) {
+    Rows hidden = rows_of(hidden_, block), normed = block.scratch.normed.rows(block.count);
+    Rows gate_up = block.scratch.gate_up.rows(block.count);
     Rows gate = slice(gate_up, 0, config_.feed_forward);
     Rows up = slice(gate_up, config_.feed_forward, config_.feed_forward);
 
-    normalize(context, hidden, weights.feed_forward_norm, normed, weights.gate_up.parts());
-    mark(StepPart::kNorm);
-    multiply(context, weights.gate_up.parts(), normed, gate_up, Accumulate::kOverwrite, precise_);
-    mark(StepPart::kGateUp);
+    normalize(block, hidden, weights.feed_forward_norm, normed, weights.gate_up.parts());
+    mark(block, StepPart::kNorm);
+    multiply(block, weights.gate_up.parts(), normed, gate_up, Accumulate::kOverwrite);
+    mark(block, StepPart::kGateUp);
     if (any_quantized(weights.down.parts()))
-        swiglu_quantized(context, gate, up, gate, &quantized_);
+        swiglu_quantized(block.context, gate, up, gate, &block.scratch.quantized);
     else
-        swiglu(context, gate, up, gate);
-    mark(StepPart::kSwiglu);
-    multiply(context, weights.down.parts(), gate, hidden, Accumulate::kAdd, precise_);
-    mark(StepPart::kDown);
+        swiglu(block.context, gate, up, gate);
+    mark(block, StepPart::kSwiglu);
+    multiply(block, weights.down.parts(), gate, hidden, Accumulate::kAdd);
+    mark(block, StepPart::kDown);
+}
+
+// logits = Head * norm(hidden), of the wanted rows.
+void Llama::project_wanted(const Pass& pass, Rows logits) {
+    int wanted = static_cast<int>(pass.step.wanted.size());
+    RowScratch& scratch = scratch_.front();
+    Block block{pass.context, scratch, 0, wanted};
+    if (profile_ != nullptr) scratch.clock.begin();
+    Rows hidden = hidden_.rows(max_rows_), last = scratch.normed.rows(wanted);
+    scratch.precise.clear();
+    for (int i = 0; i < wanted; ++i) {
+        std::int32_t row = pass.step.wanted[static_cast<std::size_t>(i)];
+        std::copy_n(hidden.row(row), last.columns, last.row(i));
+        if (pass.step.positions[static_cast<std::size_t>(row)] < kBlockTokens)
+            add_row(i, &scratch.precise);
+    }
+    std::span<const PanelMatrix> head{&weights_->head(), 1};
+    normalize(block, last, weights_->output_norm, last, head);
+    mark(block, StepPart::kNorm);
+    multiply(block, head, last, logits, Accumulate::kOverwrite);
+    mark(block, StepPart::kHead);
+    if (profile_ != nullptr) finish_parts();
 }
 
 // out = norm(x), quantised too when one of `readers` wants that.
-void Llama::normalize(KernelContext& context, ConstRows x, const std::vector<float>& weight,
-                      Rows out, std::span<const PanelMatrix> readers) {
+void Llama::normalize(const Block& block, ConstRows x, const std::vector<float>& weight, Rows out,
+                      std::span<const PanelMatrix> readers) {
     if (any_quantized(readers))
-        rmsnorm_quantized(context, x, weight.data(), config_.norm_epsilon, out, &quantized_);
+        rmsnorm_quantized(block.context, x, weight.data(), config_.norm_epsilon, out,
+                          &block.scratch.quantized);
     else
-        rmsnorm(context, x, weight.data(), config_.norm_epsilon, out);
+        rmsnorm(block.context, x, weight.data(), config_.norm_epsilon, out);
 }
 
-void Llama::multiply(KernelContext& context, std::span<const PanelMatrix> parts, ConstRows x,
-                     Rows out, Accumulate accumulate, std::span<const Range> precise) {
+void Llama::multiply(const Block& block, std::span<const PanelMatrix> parts, ConstRows x, Rows out,
+                     Accumulate accumulate) {
+    QuantizedRows& quantized = block.scratch.quantized;
+    QuantizedRows& remainders = block.scratch.remainders;
     auto for_parts = [&](LinearInput in, Rows to, Accumulate how, bool only_quantized) {
         int begin = 0;
         for (const PanelMatrix& part : parts) {
             if (!only_quantized || part.quantized())
-                linear(context, part, in, slice(to, begin, part.rows()), how);
+                linear(block.context, part, in, slice(to, begin, part.rows()), how);
             begin += part.rows();
         }
     };
-    for_parts({x, &quantized_}, out, accumulate, false);
+    for_parts({x, &quantized}, out, accumulate, false);
     if (!any_quantized(parts)) return;
-    for (const Range& range : precise) {
-        ConstRows rows{x.row(range.begin), x.stride, range.end - range.begin, x.columns};
-        quantize_remainders(context, rows, quantized_, range.begin, &remainders_);
-        for_parts({rows, &remainders_}, rows_of(out, range.begin, range.end), Accumulate::kAdd,
-                  true);
+    for (const Range& range : block.scratch.precise) {
+        int count = range.end - range.begin;
+        ConstRows rows{x.row(range.begin), x.stride, count, x.columns};
+        quantize_remainders(block.context, rows, quantized, range.begin, &remainders);
+        for_parts({rows, &remainders}, slice_rows(out, range.begin, count), Accumulate::kAdd, true);
     }
 }
 

@@ -98,10 +98,14 @@ TEST(CpuExecutor, LogitsHaveTheSameBitsForEveryChunkingThreadCountAndInstruction
             for (int chunk : {1, 7, 64, count})
                 EXPECT_TRUE(same_bits(run_alone(model, {.isa = isa}, tokens, chunk), expected))
                     << dtype << " " << to_string(isa) << " chunk " << chunk;
-            for (int threads : {2, 3})
-                EXPECT_TRUE(same_bits(
-                    run_alone(model, {.threads = threads, .isa = isa}, tokens, 33), expected))
-                    << dtype << " " << to_string(isa) << " threads " << threads;
+            for (int threads : {2, 3}) {
+                for (int chunk : {33, count})  // together, and in blocks of rows
+                    EXPECT_TRUE(
+                        same_bits(run_alone(model, {.threads = threads, .isa = isa}, tokens, chunk),
+                                  expected))
+                        << dtype << " " << to_string(isa) << " threads " << threads << " chunk "
+                        << chunk;
+            }
             // A step longer than the scratch runs in parts.
             EXPECT_TRUE(
                 same_bits(run_alone(model, {.isa = isa, .max_rows = 13}, tokens, count), expected))
