@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/assert.h"
+#include "kernels/linear_tile.h"
 #include "kernels/ops.h"
-#include "kernels/panel_layout.h"
 #include "kernels/parallel.h"
 #include "kernels/work_ranges.h"
 
@@ -15,94 +15,63 @@ namespace {
 // Below this many multiplications a fork costs more than the work.
 constexpr std::int64_t kSerialProducts = 32 * 1024;
 
-// The output is cut into tiles of two panels by at most kTileRowsMax rows of x. Neighbouring items
-// share panels, so that the rows of one pair of panels follow each other on one thread.
-struct Tiling {
-    int pairs;
-    int row_chunks;
-    int chunk_rows;
-
-    [[nodiscard]] int items() const { return pairs * row_chunks; }
-};
-
-Tiling tiling_for(const PanelMatrix& w, int rows, int threads) {
-    Tiling tiling{};
-    tiling.pairs = (w.panels() + kTilePanels - 1) / kTilePanels;
-    tiling.row_chunks = (rows + kTileRowsMax - 1) / kTileRowsMax;
-    // Few panels and many threads: cut rows finer, while chunks stay worth unpacking weights for.
-    while (tiling.items() < 4 * threads && rows / (tiling.row_chunks + 1) >= 48) {
-        ++tiling.row_chunks;
-    }
-    tiling.chunk_rows = (rows + tiling.row_chunks - 1) / tiling.row_chunks;
-    return tiling;
-}
-
 struct Job {
     const PanelMatrix& w;
     const LinearInput& in;
     Rows out;
     bool add;
     const LinearOps& ops;
-    Tiling tiling;
+    RowChunks chunks;
 };
 
+// Neighbouring items share panels, so that the rows of one pair of panels follow each other on one
+// thread.
 void run_item(const Job& job, int item) {
-    int pair = item / job.tiling.row_chunks;
-    int chunk = item % job.tiling.row_chunks;
-    int row = chunk * job.tiling.chunk_rows;
-    int rows = std::min(job.tiling.chunk_rows, job.in.x.rows - row);
+    int pair = item / job.chunks.count;
+    int chunk = item % job.chunks.count;
+    int row = chunk * job.chunks.rows;
+    int rows = std::min(job.chunks.rows, job.in.x.rows - row);
     if (rows <= 0) return;
     int first = pair * kTilePanels;
-    int second = std::min(first + 1, job.w.panels() - 1);
     int column = pair * kTileColumns;
     TileOut out{job.out.row(row) + column, job.out.stride,
                 std::min(kTileColumns, job.w.rows() - column), job.add};
-    if (!job.w.quantized()) {
-        job.ops.float_tile({job.w.dtype(),
-                            job.w.columns(),
-                            {job.w.panel(first), job.w.panel(second)},
-                            job.in.x.row(row),
-                            job.in.x.stride,
-                            rows,
-                            out});
-        return;
-    }
     int next = first + kTilePanels;
-    bool goes_on = chunk + 1 == job.tiling.row_chunks && next < job.w.panels();
-    job.ops.quantized_tile({job.w.dtype(),
-                            job.w.columns() / kBlockColumns,
-                            {job.w.panel(first), job.w.panel(second)},
-                            job.in.quantized->row(row),
-                            rows,
-                            out,
-                            goes_on ? job.w.panel(next) : nullptr});
-}
-
-void check_shapes(const PanelMatrix& w, const LinearInput& in, const Rows& out) {
-    TAPROOT_ASSERT(in.x.columns == w.columns());
-    TAPROOT_ASSERT(out.columns == w.rows());
-    TAPROOT_ASSERT(out.rows == in.x.rows);
-    if (!w.quantized()) return;
-    TAPROOT_ASSERT(in.quantized != nullptr);
-    TAPROOT_ASSERT(in.quantized->rows() >= in.x.rows);
-    TAPROOT_ASSERT(in.quantized->columns() == w.columns());
+    bool goes_on = chunk + 1 == job.chunks.count && next < job.w.panels();
+    linear_tile(job.ops, job.w, first, job.in, row, rows, out,
+                goes_on ? job.w.panel(next) : nullptr);
 }
 
 }  // namespace
 
+void check_input(const PanelMatrix& w, const LinearInput& in) {
+    TAPROOT_ASSERT(in.x.columns == w.columns());
+    if (!w.quantized()) return;
+    TAPROOT_ASSERT(in.quantized != nullptr);
+    TAPROOT_ASSERT(in.quantized->rows() >= in.first_quantized + in.x.rows);
+    TAPROOT_ASSERT(in.quantized->columns() == w.columns());
+}
+
+// At most kTileRowsMax rows. Few panels and many threads: cut rows finer, while chunks stay worth
+// unpacking weights for.
+RowChunks row_chunks(int pairs, int rows, int threads) {
+    int count = (rows + kTileRowsMax - 1) / kTileRowsMax;
+    while (pairs * count < 4 * threads && rows / (count + 1) >= 48) ++count;
+    return {count, (rows + count - 1) / count};
+}
+
 void linear(KernelContext& context, const PanelMatrix& w, const LinearInput& in, Rows out,
             Accumulate accumulate) {
-    check_shapes(w, in, out);
+    check_input(w, in);
+    TAPROOT_ASSERT(out.columns == w.rows());
+    TAPROOT_ASSERT(out.rows == in.x.rows);
     int rows = in.x.rows;
     if (rows == 0) return;
     int threads = context.pool.threads();
-    Job job{w,
-            in,
-            out,
-            accumulate == Accumulate::kAdd,
-            context.ops.linear,
-            tiling_for(w, rows, threads)};
-    int items = job.tiling.items();
+    int pairs = (w.panels() + kTilePanels - 1) / kTilePanels;
+    RowChunks chunks = row_chunks(pairs, rows, threads);
+    Job job{w, in, out, accumulate == Accumulate::kAdd, context.ops.linear, chunks};
+    int items = pairs * chunks.count;
     if (threads == 1 || std::int64_t{w.rows()} * w.columns() * rows <= kSerialProducts) {
         for (int i = 0; i < items; ++i) run_item(job, i);
         return;

@@ -11,6 +11,7 @@
 #include "kernels/context.h"
 #include "kernels/dtype.h"
 #include "kernels/linear_ops.h"
+#include "kernels/work_ranges.h"
 
 namespace taproot {
 
@@ -96,11 +97,12 @@ private:
 
 void quantize_rows(KernelContext& context, ConstRows x, QuantizedRows* out);
 
-// Quantises what quantize_rows lost of each row: x - d * q, a product and a difference, each
-// rounded. `quantized` holds row i of x as its row `first` + i. A linear() over the remainders
-// added to the one over the rows gives what activations of about 15 bits would give.
+// Quantises what quantize_rows lost of `rows` of x: x - d * q, a product and a difference, each
+// rounded. `quantized` holds x; `out` becomes as large, and its other rows keep no promise. A
+// linear() over the remainders added to the one over the rows gives what activations of about 15
+// bits would give.
 void quantize_remainders(KernelContext& context, ConstRows x, const QuantizedRows& quantized,
-                         int first, QuantizedRows* out);
+                         Range rows, QuantizedRows* out);
 
 // out[t][n] = sum over k of W[n][k] * x[t][k], in the canonical order of kernels/README.md; with
 // `add`, out[t][n] += that (one float32 add, after the sum: a residual connection).
@@ -110,6 +112,7 @@ enum class Accumulate : std::uint8_t { kOverwrite, kAdd };
 struct LinearInput {
     ConstRows x;
     const QuantizedRows* quantized;  // may be null when the weights are not quantised
+    int first_quantized = 0;         // its row that is row 0 of x
 };
 void linear(KernelContext& context, const PanelMatrix& w, const LinearInput& in, Rows out,
             Accumulate accumulate = Accumulate::kOverwrite);

@@ -33,10 +33,10 @@ void quantize_rows(KernelContext& context, ConstRows x, QuantizedRows* out) {
 }
 
 void quantize_remainders(KernelContext& context, ConstRows x, const QuantizedRows& quantized,
-                         int first, QuantizedRows* out) {
-    TAPROOT_ASSERT(first >= 0 && first + x.rows <= quantized.rows());
+                         Range rows, QuantizedRows* out) {
+    TAPROOT_ASSERT(rows.begin >= 0 && rows.end <= x.rows && x.rows <= quantized.rows());
     TAPROOT_ASSERT(x.columns == quantized.columns());
-    out->resize(x.rows, x.columns);
+    out->resize(quantized.rows(), x.columns);
     auto quantize_rest = [&](const float* from, const ActivationBlock& block, ActivationBlock* to) {
         float rest[kBlockColumns];
         for (int k = 0; k < kBlockColumns; ++k) {
@@ -44,11 +44,11 @@ void quantize_remainders(KernelContext& context, ConstRows x, const QuantizedRow
         }
         context.ops.linear.quantize_row(rest, 1, to);
     };
-    parallel_for(context, x.rows, 2 * kElementNs * x.columns, [&](int begin, int end) {
-        for (int r = begin; r < end; ++r) {
+    int count = rows.end - rows.begin;
+    parallel_for(context, count, 2 * kElementNs * x.columns, [&](int begin, int end) {
+        for (int r = rows.begin + begin; r < rows.begin + end; ++r) {
             for (int b = 0; b < out->blocks(); ++b) {
-                quantize_rest(x.row(r) + b * kBlockColumns, quantized.row(first + r)[b],
-                              out->row(r) + b);
+                quantize_rest(x.row(r) + b * kBlockColumns, quantized.row(r)[b], out->row(r) + b);
             }
         }
     });

@@ -43,12 +43,12 @@ TEST(LinearQuantize, RemaindersRestoreTheRowsToTwoQuantisingSteps) {
         KernelContext context{ops_for(isa), pool};
         QuantizedRows rows = quantized(isa, x, kRows), rest;
         constexpr int kFirst = 2, kCount = 3;
-        quantize_remainders(context, {x.data() + kFirst * kColumns, kColumns, kCount, kColumns},
-                            rows, kFirst, &rest);
+        quantize_remainders(context, {x.data(), kColumns, kRows, kColumns}, rows,
+                            {kFirst, kFirst + kCount}, &rest);
         for (int r = 0; r < kCount; ++r) {
             for (int k = 0; k < kColumns; ++k) {
                 const ActivationBlock& coarse = rows.row(kFirst + r)[k / 32];
-                const ActivationBlock& fine = rest.row(r)[k / 32];
+                const ActivationBlock& fine = rest.row(kFirst + r)[k / 32];
                 float value = x[static_cast<std::size_t>((kFirst + r) * kColumns + k)];
                 float sum = coarse.d * coarse.q[k % 32] + fine.d * fine.q[k % 32];
                 // Half a step of the second level, float32 roundings of the first product, and
@@ -57,7 +57,7 @@ TEST(LinearQuantize, RemaindersRestoreTheRowsToTwoQuantisingSteps) {
                           0.501f * fine.d + 1e-5f * std::abs(value) + std::ldexp(1.0f, -110));
             }
         }
-        std::vector<ActivationBlock> got(rest.row(0), rest.row(kCount));
+        std::vector<ActivationBlock> got(rest.row(kFirst), rest.row(kFirst + kCount));
         if (expected.empty()) expected = got;
         EXPECT_EQ(std::memcmp(expected.data(), got.data(), sizeof(ActivationBlock) * got.size()), 0)
             << to_string(isa);

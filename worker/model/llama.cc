@@ -71,6 +71,7 @@ Result<Llama> Llama::create(const ModelConfig& config, const Weights& weights, i
                scratch.gate_up.allocate(rows, 2 * config.feed_forward);
         scratch.quantized.resize(rows, widest);  // later resizes find the memory in place
         scratch.remainders.resize(rows, widest);
+        scratch.gated.resize(rows, widest);
         scratch.precise.reserve(static_cast<std::size_t>(rows));
         scratch.sequences.reserve(static_cast<std::size_t>(rows));
     }
@@ -222,13 +223,36 @@ void Llama::after_attention(const Block& block, int layer) {
 
 // hidden += Down * (silu(Gate * x) * (Up * x)), x = norm(hidden).
 void Llama::feed_forward(const Block& block, const LayerWeights& weights) {
-    Rows hidden = rows_of(hidden_, block), normed = block.scratch.normed.rows(block.count);
-    Rows gate_up = block.scratch.gate_up.rows(block.count);
-    Rows gate = slice(gate_up, 0, config_.feed_forward);
-    Rows up = slice(gate_up, config_.feed_forward, config_.feed_forward);
+    RowScratch& scratch = block.scratch;
+    Rows hidden = rows_of(hidden_, block), normed = scratch.normed.rows(block.count);
+    Rows h = slice(scratch.gate_up.rows(block.count), 0, config_.feed_forward);
 
     normalize(block, hidden, weights.feed_forward_norm, normed, weights.gate_up.parts());
     mark(block, StepPart::kNorm);
+    std::span<const PanelMatrix> parts = weights.gate_up.parts();
+    if (parts.size() == 1 && gate_up_fits(parts[0]) && any_quantized(weights.down.parts())) {
+        if (parts[0].quantized()) {
+            for (const Range& range : scratch.precise)
+                quantize_remainders(block.context, normed, scratch.quantized, range,
+                                    &scratch.remainders);
+        }
+        gate_up_quantized(block.context, parts[0], {normed, &scratch.quantized}, scratch.precise,
+                          scratch.remainders, h, &scratch.gated);
+        std::swap(scratch.gated, scratch.quantized);
+        mark(block, StepPart::kGateUp);
+    } else {
+        gate_then_up(block, weights);
+    }
+    multiply(block, weights.down.parts(), h, hidden, Accumulate::kAdd);
+    mark(block, StepPart::kDown);
+}
+
+// The same step by step, for matrices that do not go through as one.
+void Llama::gate_then_up(const Block& block, const LayerWeights& weights) {
+    Rows normed = block.scratch.normed.rows(block.count);
+    Rows gate_up = block.scratch.gate_up.rows(block.count);
+    Rows gate = slice(gate_up, 0, config_.feed_forward);
+    Rows up = slice(gate_up, config_.feed_forward, config_.feed_forward);
     multiply(block, weights.gate_up.parts(), normed, gate_up, Accumulate::kOverwrite);
     mark(block, StepPart::kGateUp);
     if (any_quantized(weights.down.parts()))
@@ -236,8 +260,6 @@ void Llama::feed_forward(const Block& block, const LayerWeights& weights) {
     else
         swiglu(block.context, gate, up, gate);
     mark(block, StepPart::kSwiglu);
-    multiply(block, weights.down.parts(), gate, hidden, Accumulate::kAdd);
-    mark(block, StepPart::kDown);
 }
 
 // logits = Head * norm(hidden), of the wanted rows.
@@ -289,8 +311,9 @@ void Llama::multiply(const Block& block, std::span<const PanelMatrix> parts, Con
     for (const Range& range : block.scratch.precise) {
         int count = range.end - range.begin;
         ConstRows rows{x.row(range.begin), x.stride, count, x.columns};
-        quantize_remainders(block.context, rows, quantized, range.begin, &remainders);
-        for_parts({rows, &remainders}, slice_rows(out, range.begin, count), Accumulate::kAdd, true);
+        quantize_remainders(block.context, x, quantized, range, &remainders);
+        for_parts({rows, &remainders, range.begin}, slice_rows(out, range.begin, count),
+                  Accumulate::kAdd, true);
     }
 }
 

@@ -89,6 +89,7 @@ private:
     void attend(const Pass& pass, int layer);
     void after_attention(const Block& block, int layer);
     void feed_forward(const Block& block, const LayerWeights& layer);
+    void gate_then_up(const Block& block, const LayerWeights& layer);
     void project_wanted(const Pass& pass, Rows logits);
 
     [[nodiscard]] Rows rows_of(ScratchMatrix& matrix, const Block& block);

@@ -36,13 +36,14 @@ struct RowScratch {
     ScratchMatrix normed;   // input of qkv and of gate and up
     ScratchMatrix gate_up;  // gate, then up
     QuantizedRows quantized;
+    QuantizedRows gated;  // silu(gate) * up while `quantized` is still read
     QuantizedRows remainders;
     std::vector<Range> precise;                // rows within the first block of a sequence
     std::vector<AttentionSequence> sequences;  // the parts of them that the rows belong to
     PartClock clock;
 
     [[nodiscard]] std::size_t bytes() const {
-        return normed.buffer.bytes() + gate_up.buffer.bytes() + quantized.bytes() +
+        return normed.buffer.bytes() + gate_up.buffer.bytes() + quantized.bytes() + gated.bytes() +
                remainders.bytes();
     }
 };

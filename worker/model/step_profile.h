@@ -20,7 +20,7 @@ enum class StepPart : std::uint8_t {
     kAttention,
     kOut,
     kGateUp,
-    kSwiglu,  // and quantising its result
+    kSwiglu,  // and quantising its result, where that is not a part of kGateUp
     kDown,
     kHead,
 };
