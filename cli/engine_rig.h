@@ -50,6 +50,8 @@ public:
     [[nodiscard]] int vocab_size() const override { return inner_.vocab_size(); }
     std::span<const float> run(std::span<const StepSequence> step) override;
     void copy_block(BlockId from, BlockId to) override { inner_.copy_block(from, to); }
+    [[nodiscard]] int threads() const override { return inner_.threads(); }
+    void share(TaskRef task) override { inner_.share(task); }
 
     TimePoint began{}, ended{};  // of the last run()
 

@@ -51,6 +51,9 @@ public:
         ++copies_;
     }
 
+    [[nodiscard]] int threads() const override { return pool_.threads(); }
+    void share(TaskRef task) override { pool_.share(task); }
+
     // After a broken model: every logit is NaN.
     void break_model() { broken_ = true; }
 
@@ -61,6 +64,8 @@ public:
     [[nodiscard]] std::size_t largest_step() const { return largest_step_; }
 
 private:
+    ForkJoin pool_{2};
+
     struct Entry {
         TokenId token = -1;
         int position = -1;

@@ -17,7 +17,8 @@ Engine::Engine(EngineOptions options, Executor& executor, const Clock& clock, En
       pool_(options_.blocks),
       cache_(pool_, options_.epoch),
       scheduler_(options_.scheduler, cache_, clock),
-      sampler_(options_.scheduler.tokens, options_.end_tokens),
+      samplers_(static_cast<std::size_t>(executor.threads()),
+                Sampler(options_.scheduler.tokens, options_.end_tokens)),
       load_sent_(clock.now()),
       stats_logged_(clock.now()) {
     TAPROOT_ASSERT(options_.scheduler.tokens <= executor.vocab_size());

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -93,6 +95,14 @@ public:
     [[nodiscard]] const PrefixCache& cache() const { return cache_; }
 
 private:
+    // A token to be drawn in this step.
+    struct Draw {
+        Sequence* sequence;
+        std::span<const float> row;
+        bool forbid_end;
+        std::optional<Sampled> sampled;
+    };
+
     void run();
     void drain(std::vector<Command>&& commands);
     void handle(ClientId client, link::Generate&& spec);
@@ -108,8 +118,10 @@ private:
     std::span<const float> forward(const StepPlan& plan);
     void sample_part(const PlannedSequence& part, std::span<const float> rows);
     void score_prompt(const PlannedSequence& part, std::span<const float> rows);
-    void sample_choices(Sequence& lead, std::span<const float> row);
-    void sample_next(Sequence& sequence, std::span<const float> row);
+    void draw_choices(Sequence& lead, std::span<const float> row);
+    void draw_next(Sequence& sequence, std::span<const float> row);
+    void sample_draws();
+    void take(Draw&& draw);
     void end_without_token(Sequence& sequence, link::FinishReason reason);
     [[nodiscard]] link::FinishReason finish_reason(const Sequence& sequence, bool forbid_end) const;
     void announce_start(Request& request);
@@ -128,9 +140,10 @@ private:
     BlockPool pool_;
     PrefixCache cache_;
     Scheduler scheduler_;
-    Sampler sampler_;
+    std::vector<Sampler> samplers_;  // one per thread of the executor
 
     std::vector<StepSequence> batch_;                             // scratch
+    std::vector<Draw> draws_;                                     // of this step
     std::vector<std::pair<ClientId, link::StepOutput>> outputs_;  // of this step
     std::deque<std::pair<std::size_t, std::size_t>> recent_;      // (prompt, cached) of requests
     std::size_t recent_prompt_ = 0;

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/types.h"
+#include "kernels/fork_join.h"
 
 namespace taproot {
 
@@ -34,6 +35,11 @@ public:
 
     // Copies a whole KV block (a hit that ends inside a block continues in its own copy).
     virtual void copy_block(BlockId from, BlockId to) = 0;
+
+    // The threads of run(), for other work between two runs: task(0) here, task(i) on each other
+    // that comes (ForkJoin::share). i is below threads().
+    [[nodiscard]] virtual int threads() const = 0;
+    virtual void share(TaskRef task) = 0;
 };
 
 }  // namespace taproot

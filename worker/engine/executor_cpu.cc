@@ -194,6 +194,12 @@ void CpuExecutor::copy_block(BlockId from, BlockId to) {
                 static_cast<std::size_t>(kv_bytes_per_block()));
 }
 
+int CpuExecutor::threads() const {
+    return state_->pool.threads();
+}
+void CpuExecutor::share(TaskRef task) {
+    state_->pool.share(task);
+}
 int CpuExecutor::vocab_size() const {
     return state_->config.vocabulary;
 }

@@ -41,6 +41,8 @@ public:
     [[nodiscard]] int vocab_size() const override;
     std::span<const float> run(std::span<const StepSequence> step) override;
     void copy_block(BlockId from, BlockId to) override;
+    [[nodiscard]] int threads() const override;
+    void share(TaskRef task) override;
 
     [[nodiscard]] int max_positions() const;
     [[nodiscard]] KvView kv() const;  // for tiers and transfers: block bytes

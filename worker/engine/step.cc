@@ -5,6 +5,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "kernels/work_ranges.h"
 #include "worker/engine/engine.h"
 #include "worker/sample/logprobs.h"
 
@@ -36,6 +37,7 @@ void Engine::step() {
         sample_part(part, rows.first(count));
         rows = rows.subspan(count);
     }
+    sample_draws();
     scheduler_.took(plan.work, to_ms(clock_.now() - began));
 }
 
@@ -63,9 +65,9 @@ void Engine::sample_part(const PlannedSequence& part, std::span<const float> row
     std::span<const float> row = rows.last(static_cast<std::size_t>(executor_.vocab_size()));
     if (!request.started) announce_start(request);
     if (request.forked)
-        sample_next(sequence, row);
+        draw_next(sequence, row);
     else
-        sample_choices(sequence, row);
+        draw_choices(sequence, row);
 }
 
 // Row of token p gives the log-probability of token p + 1; each is sent once.
@@ -82,7 +84,7 @@ void Engine::score_prompt(const PlannedSequence& part, std::span<const float> ro
     for (std::size_t p = first; p < end; ++p) {
         std::size_t row = p - part.position - part.logits_from;
         RowLogprobs logprobs(
-            rows.subspan(row * columns, static_cast<std::size_t>(sampler_.tokens())));
+            rows.subspan(row * columns, static_cast<std::size_t>(samplers_.front().tokens())));
         scores.logprobs.push_back(logprobs.of(part.sequence->tokens[p + 1]));
         if (top > 0) scores.top.push_back(logprobs.top(top));
     }
@@ -92,7 +94,7 @@ void Engine::score_prompt(const PlannedSequence& part, std::span<const float> ro
 
 // The prompt is computed: every choice draws its first token from the same row. The others continue
 // on the lead's pages and in their own copy of the last one.
-void Engine::sample_choices(Sequence& lead, std::span<const float> row) {
+void Engine::draw_choices(Sequence& lead, std::span<const float> row) {
     Request& request = *lead.request;
     request.forked = true;
     std::vector<Sequence*> choices;
@@ -110,16 +112,40 @@ void Engine::sample_choices(Sequence& lead, std::span<const float> row) {
         if (request.spec.max_tokens == 0)
             end_without_token(*choice, link::FinishReason::kLength);
         else
-            sample_next(*choice, row);
+            draw_next(*choice, row);
     }
 }
 
-void Engine::sample_next(Sequence& sequence, std::span<const float> row) {
+void Engine::draw_next(Sequence& sequence, std::span<const float> row) {
+    bool forbid_end = sequence.output_tokens() < sequence.request->spec.sampling.min_tokens;
+    draws_.push_back({&sequence, row, forbid_end, std::nullopt});
+}
+
+// A draw depends on its row and sequence alone, so the threads share them; taking them is in order.
+void Engine::sample_draws() {
+    WorkRanges ranges(static_cast<int>(draws_.size()), executor_.threads(), 1);
+    auto task = [&](int thread) {
+        Sampler& sampler = samplers_[static_cast<std::size_t>(thread)];
+        ranges.work(thread, [&](int index) {
+            Draw& draw = draws_[static_cast<std::size_t>(index)];
+            const Sequence& sequence = *draw.sequence;
+            draw.sampled = sampler.sample(
+                draw.row, {sequence.request->spec.sampling, sequence.penalties, sequence.choice,
+                           sequence.tokens.size(), draw.forbid_end});
+        });
+    };
+    if (draws_.size() > 1)
+        executor_.share(task);
+    else
+        task(0);
+    for (Draw& draw : draws_) take(std::move(draw));
+    draws_.clear();
+}
+
+void Engine::take(Draw&& draw) {
+    Sequence& sequence = *draw.sequence;
     const Request& request = *sequence.request;
-    const link::SamplingParams& sampling = request.spec.sampling;
-    bool forbid_end = sequence.output_tokens() < sampling.min_tokens;
-    std::optional<Sampled> sampled = sampler_.sample(
-        row, {sampling, sequence.penalties, sequence.choice, sequence.tokens.size(), forbid_end});
+    std::optional<Sampled>& sampled = draw.sampled;
     if (!sampled) {
         log_error("{}: request {}: the model gave no finite logit at position {}", options_.name,
                   request.key.request.value, sequence.tokens.size());
@@ -134,7 +160,7 @@ void Engine::sample_next(Sequence& sequence, std::span<const float> row) {
     output.logprob = sampled->logprob;
     output.top_logprobs = std::move(sampled->top_logprobs);
     output.logits_hash = sampled->logits_hash;
-    output.finish = finish_reason(sequence, forbid_end);
+    output.finish = finish_reason(sequence, draw.forbid_end);
     if (output.finish == link::FinishReason::kStop) output.stop_token = sampled->token;
     output_of(request.key.client).tokens.push_back(std::move(output));
     if (output.finish != link::FinishReason::kNone) scheduler_.finish(sequence);
@@ -154,7 +180,7 @@ void Engine::end_without_token(Sequence& sequence, link::FinishReason reason) {
 link::FinishReason Engine::finish_reason(const Sequence& sequence, bool forbid_end) const {
     const link::Generate& spec = sequence.request->spec;
     const std::vector<TokenId>& stops = spec.sampling.stop_tokens;
-    std::span<const TokenId> ends = sampler_.end_tokens();
+    std::span<const TokenId> ends = samplers_.front().end_tokens();
     TokenId token = sequence.tokens.back();
     auto holds = [token](auto& list) {
         return std::find(list.begin(), list.end(), token) != list.end();

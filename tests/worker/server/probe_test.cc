@@ -33,6 +33,8 @@ public:
         return {&logit_, 1};
     }
     void copy_block(BlockId, BlockId) override {}
+    [[nodiscard]] int threads() const override { return 1; }
+    void share(TaskRef task) override { task(0); }
 
 private:
     ManualClock& clock_;
