@@ -20,6 +20,7 @@ struct CheckArguments {
     bool emit = false;  // hidden: the child process prints its answers and ends
     bool as_json = false;
     std::uint64_t seed = 1;
+    std::string kv_dtype = "f16";
 };
 
 Result<std::string> run_child(const CheckArguments& arguments) {
@@ -27,9 +28,9 @@ Result<std::string> run_child(const CheckArguments& arguments) {
     std::string self = std::filesystem::read_symlink("/proc/self/exe", code).string();
     std::string quoted;
     for (char c : arguments.model) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    std::string command =
-        fmt::format("'{}' check determinism --emit {} --seed {} --model '{}'", self,
-                    arguments.is_short ? "--short" : "", arguments.seed, quoted);
+    std::string command = fmt::format(
+        "'{}' check determinism --emit {} --seed {} --kv-cache-dtype {} --model '{}'", self,
+        arguments.is_short ? "--short" : "", arguments.seed, arguments.kv_dtype, quoted);
     FILE* child = ::popen(command.c_str(), "r");
     if (child == nullptr) return Error{ErrorCode::kIo, "cannot start a second process"};
     std::string output;
@@ -134,14 +135,17 @@ int check_determinism(const CheckArguments& arguments) {
     if (!model) return fail(model.error(), 2);
     Result<Isa> isa = choose_isa();
     if (!isa) return fail(isa.error(), 2);
-    DeterminismBench bench(*model, *isa,
-                           make_determinism_plan(*isa, arguments.is_short, arguments.seed,
-                                                 static_cast<int>(model->text.tokens.size())));
+    DeterminismPlan plan = make_determinism_plan(*isa, arguments.is_short, arguments.seed,
+                                                 static_cast<int>(model->text.tokens.size()));
+    plan.kv_dtype = parse_kv_dtype(arguments.kv_dtype).value_or(plan.kv_dtype);
+    DeterminismBench bench(*model, *isa, std::move(plan));
     if (arguments.emit) return emit_answers(bench);
     if (!arguments.as_json)
         fmt::print(
-            "{} requests of 1 to {} prompt tokens, baseline: cold, alone, isa {}, 2 threads\n",
-            bench.plan().requests.size(), bench.plan().longest(), to_string(*isa));
+            "{} requests of 1 to {} prompt tokens, baseline: cold, alone, isa {}, {} KV, 2 "
+            "threads\n",
+            bench.plan().requests.size(), bench.plan().longest(), to_string(*isa),
+            arguments.kv_dtype);
     Result<std::vector<Tally>> tallies = run_all(bench, arguments);
     if (!tallies) return fail(tallies.error(), 1);
     return report(arguments, bench, *tallies);
@@ -160,6 +164,10 @@ void add_check(CLI::App& app, RunCommand& run) {
     command->add_flag("--short", arguments->is_short, "fewer and shorter requests (for CI)");
     command->add_flag("--json", arguments->as_json, "one JSON object");
     command->add_option("--seed", arguments->seed, "of the requests (default 1)");
+    command
+        ->add_option("--kv-cache-dtype", arguments->kv_dtype,
+                     "how cached KV is stored: f16 (default), bf16, f32, int8")
+        ->check(CLI::IsMember({"f16", "bf16", "f32", "int8"}));
     command->add_flag("--emit", arguments->emit)->group("");
     command->callback(
         [arguments, &run] { run = [arguments] { return check_determinism(*arguments); }; });

@@ -98,6 +98,7 @@ Result<CpuExecutor*> DeterminismBench::executor(int threads, Isa isa) {
         options.threads = threads;
         options.isa = isa;
         options.kv_blocks = plan_.blocks;
+        options.kv_dtype = plan_.kv_dtype;
         TAPROOT_TRY(slot, CpuExecutor::create(model_, options));
     }
     return slot.get();

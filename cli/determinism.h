@@ -20,6 +20,7 @@ namespace taproot::cli {
 struct DeterminismPlan {
     std::vector<link::Generate> requests;
     std::uint32_t blocks = 0;  // enough for all at once
+    KvDType kv_dtype = KvDType::kF16;
 
     [[nodiscard]] std::size_t longest() const;
 };

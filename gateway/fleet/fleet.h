@@ -35,7 +35,7 @@ struct ModelInfo {
     std::uint32_t max_model_len = 0;
     std::uint32_t vocab = 0;   // rows of the head; ids below text's vocabulary are valid
     std::int64_t created = 0;  // unix seconds, first seen
-    std::string fingerprint;   // build and instruction set
+    std::string fingerprint;   // build, instruction set, model, KV layout
     bool ready = false;        // a worker can serve it now
 };
 

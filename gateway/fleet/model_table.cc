@@ -19,9 +19,11 @@ std::int64_t unix_seconds() {
     return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
+// The KV layout counts: int8 KV gives other bits than f16.
 std::string fingerprint(const link::Hello& hello) {
-    return fmt::format("taproot-{}-{}-{:08x}", hello.build, hello.isa,
-                       static_cast<std::uint32_t>(hello.model_digest));
+    return fmt::format("taproot-{}-{}-{:08x}-{:08x}", hello.build, hello.isa,
+                       static_cast<std::uint32_t>(hello.model_digest),
+                       static_cast<std::uint32_t>(hello.kv_layout_digest));
 }
 
 }  // namespace
@@ -54,7 +56,10 @@ Result<std::size_t> ModelTable::join(const link::Hello& hello, bool is_only) {
         return current_.size() - 1;
     }
     Entry& entry = current_[*found];
-    if (entry.text_digest == hello.text_digest && entry.info->vocab == hello.vocab) return *found;
+    if (entry.text_digest == hello.text_digest && entry.info->vocab == hello.vocab) {
+        if (is_only) entry.info->fingerprint = fingerprint(hello);
+        return *found;
+    }
     if (!is_only)
         return invalid_argument(
             fmt::format("serves '{}' with another tokenizer or vocabulary than its other workers; "

@@ -22,7 +22,7 @@ struct AnswerIdentity {
     std::string id;            // "chatcmpl-..." or "cmpl-..."
     std::int64_t created = 0;  // unix seconds
     std::string model;
-    std::string fingerprint;  // build and instruction set: equal ones give equal bits
+    std::string fingerprint;  // of build, model and KV layout: equal ones give equal bits
 };
 
 // One choice of a whole answer.

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "tests/gateway/fleet/fleet_fixture.h"
 
 namespace taproot::gateway {
@@ -56,6 +59,23 @@ TEST_F(FleetTest, WithoutWorkersARequestIsUnavailableOrUnknown) {
     EXPECT_EQ(away.error().code, ErrorCode::kUnavailable);
     ASSERT_NE(fleet_->find_model("m"), nullptr) << "known, though nobody serves it now";
     EXPECT_FALSE(fleet_->find_model("m")->ready);
+}
+
+TEST_F(FleetTest, TheFingerprintTellsBuildsModelsAndKvLayoutsApart) {
+    FakeWorker& worker = add_worker();
+    start_and_wait();
+    std::set<std::string> seen = {fleet_->find_model("m")->fingerprint};
+    auto restarted_with = [&](auto change) {
+        worker.die();
+        ASSERT_TRUE(until([&] { return !fleet_->ready(); }));
+        change(worker.options().hello);
+        worker.restart();
+        ASSERT_TRUE(until([&] { return fleet_->ready(); }));
+        EXPECT_TRUE(seen.insert(fleet_->find_model("m")->fingerprint).second);
+    };
+    restarted_with([](link::Hello& hello) { hello.isa = "other"; });
+    restarted_with([](link::Hello& hello) { ++hello.model_digest; });
+    restarted_with([](link::Hello& hello) { ++hello.kv_layout_digest; });
 }
 
 TEST_F(FleetTest, TextIsFetchedOncePerDigest) {
