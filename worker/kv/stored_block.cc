@@ -41,6 +41,26 @@ XXH128_hash_t checksum_of(const Stored& stored, std::span<const std::byte> paylo
     return XXH3_128bits_digest(&state);
 }
 
+// What must hold before any other field means something.
+StoredBlockFault load(std::span<const std::byte> bytes, Stored& stored) {
+    if (bytes.size() < kStoredBlockHeaderBytes) return StoredBlockFault::kTruncated;
+    std::memcpy(&stored, bytes.data(), sizeof stored);
+    if (std::memcmp(stored.magic, kMagic, sizeof kMagic) != 0) return StoredBlockFault::kBadMagic;
+    if (stored.version != kStoredBlockVersion) return StoredBlockFault::kOtherVersion;
+    return StoredBlockFault::kNone;
+}
+
+StoredBlock block_of(const Stored& stored) {
+    StoredBlock block;
+    block.identity = {stored.model_digest, stored.layout_digest};
+    block.salt = stored.salt;
+    block.parent = BlockHash{stored.parent};
+    block.hash = BlockHash{stored.hash};
+    block.valid_tokens = stored.valid_tokens;
+    std::copy(std::begin(stored.tokens), std::end(stored.tokens), block.tokens.begin());
+    return block;
+}
+
 bool tokens_are_sound(const Stored& stored) {
     if (stored.valid_tokens < 1 || stored.valid_tokens > kBlockTokens) return false;
     return std::all_of(std::begin(stored.tokens) + stored.valid_tokens, std::end(stored.tokens),
@@ -48,6 +68,19 @@ bool tokens_are_sound(const Stored& stored) {
 }
 
 }  // namespace
+
+StoredBlock make_stored_block(const KvIdentity& identity, std::uint64_t salt, BlockHash parent,
+                              BlockHash hash, std::span<const TokenId> tokens) {
+    TAPROOT_ASSERT(!tokens.empty() && tokens.size() <= kBlockTokens);
+    StoredBlock block;
+    block.identity = identity;
+    block.salt = salt;
+    block.parent = parent;
+    block.hash = hash;
+    block.valid_tokens = static_cast<std::uint32_t>(tokens.size());
+    std::copy(tokens.begin(), tokens.end(), block.tokens.begin());
+    return block;
+}
 
 const char* to_string(StoredBlockFault fault) {
     switch (fault) {
@@ -110,11 +143,9 @@ void encode_stored_block(const StoredBlock& block, std::span<const std::byte> pa
 
 StoredBlockFault decode_stored_block(std::span<const std::byte> bytes, StoredBlock& block,
                                      std::span<const std::byte>& payload) {
-    if (bytes.size() < kStoredBlockHeaderBytes) return StoredBlockFault::kTruncated;
     Stored stored;
-    std::memcpy(&stored, bytes.data(), sizeof stored);
-    if (std::memcmp(stored.magic, kMagic, sizeof kMagic) != 0) return StoredBlockFault::kBadMagic;
-    if (stored.version != kStoredBlockVersion) return StoredBlockFault::kOtherVersion;
+    if (StoredBlockFault fault = load(bytes, stored); fault != StoredBlockFault::kNone)
+        return fault;
     auto rest = bytes.subspan(kStoredBlockHeaderBytes);
     if (stored.payload_bytes > rest.size()) return StoredBlockFault::kTruncated;
     if (stored.payload_bytes < rest.size()) return StoredBlockFault::kBadLength;
@@ -122,13 +153,19 @@ StoredBlockFault decode_stored_block(std::span<const std::byte> bytes, StoredBlo
     if (stored.checksum_low != checksum.low64 || stored.checksum_high != checksum.high64)
         return StoredBlockFault::kBadChecksum;
     if (!tokens_are_sound(stored)) return StoredBlockFault::kBadHeader;
-    block.identity = {stored.model_digest, stored.layout_digest};
-    block.salt = stored.salt;
-    block.parent = BlockHash{stored.parent};
-    block.hash = BlockHash{stored.hash};
-    block.valid_tokens = stored.valid_tokens;
-    std::copy(std::begin(stored.tokens), std::end(stored.tokens), block.tokens.begin());
+    block = block_of(stored);
     payload = rest;
+    return StoredBlockFault::kNone;
+}
+
+StoredBlockFault read_stored_block_header(std::span<const std::byte> header, StoredBlock& block,
+                                          std::uint64_t& payload_bytes) {
+    Stored stored;
+    if (StoredBlockFault fault = load(header, stored); fault != StoredBlockFault::kNone)
+        return fault;
+    if (!tokens_are_sound(stored)) return StoredBlockFault::kBadHeader;
+    block = block_of(stored);
+    payload_bytes = stored.payload_bytes;
     return StoredBlockFault::kNone;
 }
 

@@ -30,6 +30,11 @@ struct StoredBlock {
     friend bool operator==(const StoredBlock&, const StoredBlock&) = default;
 };
 
+// The block named `hash` that holds `tokens` (1 to kBlockTokens of them) after `parent`.
+[[nodiscard]] StoredBlock make_stored_block(const KvIdentity& identity, std::uint64_t salt,
+                                            BlockHash parent, BlockHash hash,
+                                            std::span<const TokenId> tokens);
+
 // Why stored bytes are not what was asked for. Each is a miss: the block is computed again.
 enum class StoredBlockFault : std::uint8_t {
     kNone,
@@ -81,6 +86,11 @@ void encode_stored_block(const StoredBlock& block, std::span<const std::byte> pa
 [[nodiscard]] StoredBlockFault decode_stored_block(std::span<const std::byte> bytes,
                                                    StoredBlock& block,
                                                    std::span<const std::byte>& payload);
+// The header alone, unchecked but for what it is, its version and its counts: for a list of what a
+// store holds. decode_stored_block() decides.
+[[nodiscard]] StoredBlockFault read_stored_block_header(std::span<const std::byte> header,
+                                                        StoredBlock& block,
+                                                        std::uint64_t& payload_bytes);
 // kNone when `stored` is exactly `wanted`, otherwise the first difference.
 [[nodiscard]] StoredBlockFault compare_stored_block(const StoredBlock& stored,
                                                     const StoredBlock& wanted);
