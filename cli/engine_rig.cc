@@ -30,6 +30,12 @@ EngineRig::EngineRig(const LoadedModel& model, CpuExecutor& executor, const RigO
         std::min(static_cast<std::uint32_t>(executor.max_positions()),
                  options.blocks * static_cast<std::uint32_t>(kBlockTokens));
     engine.scheduler.tokens = static_cast<int>(model.text.tokens.size());
+    if (options.ram_bytes > 0) {
+        auto ram = RamTier::create(
+            {.bytes_max = options.ram_bytes, .block_bytes = executor.block_bytes()});
+        TAPROOT_ASSERT(ram);
+        engine.ram = std::move(*ram);
+    }
     engine_ = std::make_unique<Engine>(std::move(engine), executor_, clock_, *this);
 }
 

@@ -31,6 +31,7 @@ struct RigOptions {
     std::uint32_t blocks = 0;  // KV pool of this engine; at most the executor's
     std::uint32_t prefill_chunk_tokens = 512;
     std::uint32_t seqs_max = 64;
+    std::uint64_t ram_bytes = 0;  // RAM tier below the pool; 0 = none
     double step_ms_target = 1e9;  // chunk sizes are then exactly as asked
 };
 
@@ -52,6 +53,13 @@ public:
     void copy_block(BlockId from, BlockId to) override { inner_.copy_block(from, to); }
     [[nodiscard]] int threads() const override { return inner_.threads(); }
     void share(TaskRef task) override { inner_.share(task); }
+    [[nodiscard]] std::size_t block_bytes() const override { return inner_.block_bytes(); }
+    void read_block(BlockId from, std::span<std::byte> to) const override {
+        inner_.read_block(from, to);
+    }
+    void write_block(std::span<const std::byte> from, BlockId to) override {
+        inner_.write_block(from, to);
+    }
 
     TimePoint began{}, ended{};  // of the last run()
 

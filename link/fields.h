@@ -115,6 +115,16 @@ void fields(Io& io, typename Io::template Of<Load> m) {
     io.field("Load.preemptions_total", m.preemptions_total);
     io.field("Load.evicted_blocks_total", m.evicted_blocks_total);
     io.field("Load.steps_total", m.steps_total);
+    io.field("Load.block_bytes", m.block_bytes);
+    io.field("Load.ram_blocks_total", m.ram_blocks_total);
+    io.field("Load.ram_blocks_used", m.ram_blocks_used);
+    io.field("Load.ram_restore_ms_per_block", m.ram_restore_ms_per_block);
+    io.field("Load.ram_stored_blocks_total", m.ram_stored_blocks_total);
+    io.field("Load.ram_restored_blocks_total", m.ram_restored_blocks_total);
+    io.field("Load.ram_dropped_blocks_total", m.ram_dropped_blocks_total);
+    io.field("Load.ram_refused_blocks_total", m.ram_refused_blocks_total);
+    io.field("Load.ram_corrupt_blocks_total", m.ram_corrupt_blocks_total);
+    io.field("Load.ram_collisions_total", m.ram_collisions_total);
 }
 
 template <typename Io>

@@ -16,7 +16,7 @@
 namespace taproot::link {
 
 // Raised when a message changes shape. Both sides refuse a peer of another version by name.
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 
 // --- worker -> gateway ---------------------------------------------------------------------------
 
@@ -135,6 +135,17 @@ struct Load {
     std::uint64_t preemptions_total = 0;
     std::uint64_t evicted_blocks_total = 0;
     std::uint64_t steps_total = 0;
+    // The RAM tier below the KV pool; all 0 without one.
+    std::uint64_t block_bytes = 0;
+    std::uint32_t ram_blocks_total = 0;
+    std::uint32_t ram_blocks_used = 0;
+    double ram_restore_ms_per_block = 0;          // measured, with what goes down for it
+    std::uint64_t ram_stored_blocks_total = 0;    // came down
+    std::uint64_t ram_restored_blocks_total = 0;  // went up
+    std::uint64_t ram_dropped_blocks_total = 0;   // gave way to others
+    std::uint64_t ram_refused_blocks_total = 0;   // did not come down: no slot could be emptied
+    std::uint64_t ram_corrupt_blocks_total = 0;   // not as stored: computed again
+    std::uint64_t ram_collisions_total = 0;       // another block with the same hash
     friend bool operator==(const Load&, const Load&) = default;
 };
 

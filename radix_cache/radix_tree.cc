@@ -168,6 +168,11 @@ Segment RadixTree::segment_of(BlockId block) const {
     return static_cast<Segment>(at(block).segment);
 }
 
+std::uint64_t RadixTree::salt_of(BlockId block) const {
+    TAPROOT_ASSERT(contains(block));
+    return at(at(block).node).salt;
+}
+
 void RadixTree::touch(BlockId deepest) {
     TAPROOT_ASSERT(contains(deepest));
     ++tick_;

@@ -97,6 +97,7 @@ public:
     [[nodiscard]] std::span<const TokenId> tokens_of(BlockId block) const;
     [[nodiscard]] std::uint32_t pins_of(BlockId block) const;
     [[nodiscard]] Segment segment_of(BlockId block) const;
+    [[nodiscard]] std::uint64_t salt_of(BlockId block) const;
 
     // --- growing ---
 
@@ -131,6 +132,8 @@ public:
     // The same from one segment (policies/evict decides which). An old protected block that still
     // has descendants in probation gives those first: parents never go before their children.
     std::size_t evict_from(Segment segment, std::size_t n, std::vector<EvictedBlock>& out);
+    // The block that evict(1) would take: its facts can still be read. kNoBlock: all are pinned.
+    [[nodiscard]] BlockId victim() const;
 
     // --- facts ---
 

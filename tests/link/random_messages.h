@@ -118,6 +118,16 @@ public:
         m.preemptions_total = big();
         m.evicted_blocks_total = big();
         m.steps_total = big();
+        m.block_bytes = big();
+        m.ram_blocks_total = small();
+        m.ram_blocks_used = small();
+        m.ram_restore_ms_per_block = real();
+        m.ram_stored_blocks_total = big();
+        m.ram_restored_blocks_total = big();
+        m.ram_dropped_blocks_total = big();
+        m.ram_refused_blocks_total = big();
+        m.ram_corrupt_blocks_total = big();
+        m.ram_collisions_total = big();
         return m;
     }
 

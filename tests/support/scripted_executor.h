@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <span>
 #include <string>
@@ -53,6 +54,16 @@ public:
 
     [[nodiscard]] int threads() const override { return pool_.threads(); }
     void share(TaskRef task) override { pool_.share(task); }
+    [[nodiscard]] std::size_t block_bytes() const override { return sizeof(Page); }
+    void read_block(BlockId from, std::span<std::byte> to) const override {
+        std::memcpy(to.data(), &pages_[from.value], sizeof(Page));
+    }
+    void write_block(std::span<const std::byte> from, BlockId to) override {
+        std::memcpy(&pages_[to.value], from.data(), sizeof(Page));
+        ++restored_;
+        if (clock_ != nullptr) clock_->advance(from_ms(restore_ms_));
+    }
+    void set_restore_ms(double ms) { restore_ms_ = ms; }  // of one block
 
     // After a broken model: every logit is NaN.
     void break_model() { broken_ = true; }
@@ -61,6 +72,7 @@ public:
     [[nodiscard]] std::uint64_t computed_tokens() const { return computed_tokens_; }
     [[nodiscard]] std::uint64_t steps() const { return steps_; }
     [[nodiscard]] std::uint64_t copies() const { return copies_; }
+    [[nodiscard]] std::uint64_t restored() const { return restored_; }
     [[nodiscard]] std::size_t largest_step() const { return largest_step_; }
 
 private:
@@ -143,6 +155,8 @@ private:
     std::uint64_t computed_tokens_ = 0;
     std::uint64_t steps_ = 0;
     std::uint64_t copies_ = 0;
+    std::uint64_t restored_ = 0;
+    double restore_ms_ = 0;
     std::size_t largest_step_ = 0;
 };
 

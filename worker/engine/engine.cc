@@ -15,7 +15,7 @@ Engine::Engine(EngineOptions options, Executor& executor, const Clock& clock, En
       sink_(sink),
       inbox_(options_.commands_max),
       pool_(options_.blocks),
-      cache_(pool_, options_.epoch),
+      cache_(pool_, options_.epoch, {}, options_.ram.get(), options_.ram ? &executor : nullptr),
       scheduler_(options_.scheduler, cache_, clock),
       samplers_(static_cast<std::size_t>(executor.threads()),
                 Sampler(options_.scheduler.tokens, options_.end_tokens)),
@@ -182,6 +182,18 @@ link::Load Engine::load() const {
     load.preemptions_total = counters.preemptions;
     load.evicted_blocks_total = cache_.evicted_blocks_total();
     load.steps_total = counters.steps;
+    if (options_.ram == nullptr) return load;
+    const RamTierStats& ram = options_.ram->stats();
+    load.block_bytes = options_.ram->block_bytes();
+    load.ram_blocks_total = options_.ram->slots();
+    load.ram_blocks_used = options_.ram->used();
+    load.ram_restore_ms_per_block = scheduler_.restore_ms_per_block();
+    load.ram_stored_blocks_total = ram.stored;
+    load.ram_restored_blocks_total = ram.restored;
+    load.ram_dropped_blocks_total = ram.dropped;
+    load.ram_refused_blocks_total = ram.refused;
+    load.ram_corrupt_blocks_total = ram.corrupt;
+    load.ram_collisions_total = ram.other_tokens;
     return load;
 }
 
@@ -198,11 +210,12 @@ void Engine::log_stats() {
         log_info(
             "{}: Avg prompt throughput: {:.1f} tokens/s, Avg generation throughput: {:.1f} "
             "tokens/s, Running: {} reqs, Swapped: {} reqs, Waiting: {} reqs, KV usage: device "
-            "{:.1f}%, ram 0.0%, Prefix cache hit rate: {:.1f}%",
+            "{:.1f}%, ram {:.1f}%, Prefix cache hit rate: {:.1f}%",
             options_.name, rate(now.prompt_tokens, stats_counters_.prompt_tokens),
             rate(now.generation_tokens, stats_counters_.generation_tokens), scheduler_.running(),
             scheduler_.preempted(), scheduler_.waiting(),
             100.0 * static_cast<double>(cache_.active_blocks()) / pool_.size(),
+            options_.ram ? 100.0 * options_.ram->used() / options_.ram->slots() : 0.0,
             recent_prompt_ == 0 ? 0.0
                                 : 100.0 * static_cast<double>(recent_cached_) /
                                       static_cast<double>(recent_prompt_));

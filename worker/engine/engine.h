@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@
 #include "worker/engine/executor.h"
 #include "worker/kv/block_pool.h"
 #include "worker/kv/prefix_cache.h"
+#include "worker/kv/ram_tier.h"
 #include "worker/sample/sampler.h"
 #include "worker/sched/scheduler.h"
 
@@ -56,6 +58,7 @@ struct EngineOptions {
     std::uint64_t load_interval_ms = 50;
     std::uint64_t stats_interval_ms = 10'000;
     std::size_t commands_max = 8'192;  // between two steps
+    std::unique_ptr<RamTier> ram;      // below the pool, for its pages; null = none
 };
 
 // The engine of one worker: drain inbox, plan, run, sample, publish; one step after another. Read

@@ -6,6 +6,7 @@
 
 #include "base/types.h"
 #include "kernels/fork_join.h"
+#include "worker/kv/block_io.h"
 
 namespace taproot {
 
@@ -22,11 +23,10 @@ struct StepSequence {
 };
 
 // Plan -> logits. The engine talks to a model only through this; tests put a scripted one here.
+// The bytes of its pages (BlockIo) are for tiers below.
 // Owner: the engine thread. Results for a sequence never depend on its batch mates or chunking.
-class Executor {
+class Executor : public BlockIo {
 public:
-    virtual ~Executor() = default;
-
     [[nodiscard]] virtual int vocab_size() const = 0;  // columns of a logits row
 
     // Runs one step. Wanted logits rows are packed in order of sequences, then tokens, into

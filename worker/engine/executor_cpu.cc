@@ -200,6 +200,20 @@ int CpuExecutor::threads() const {
 void CpuExecutor::share(TaskRef task) {
     state_->pool.share(task);
 }
+std::size_t CpuExecutor::block_bytes() const {
+    return static_cast<std::size_t>(kv_bytes_per_block());
+}
+
+void CpuExecutor::read_block(BlockId from, std::span<std::byte> to) const {
+    TAPROOT_ASSERT(from.value < kv_blocks() && to.size() == block_bytes());
+    std::memcpy(to.data(), state_->kv.block(from), to.size());
+}
+
+void CpuExecutor::write_block(std::span<const std::byte> from, BlockId to) {
+    TAPROOT_ASSERT(to.value < kv_blocks() && from.size() == block_bytes());
+    std::memcpy(state_->kv.block(to), from.data(), from.size());
+}
+
 int CpuExecutor::vocab_size() const {
     return state_->config.vocabulary;
 }

@@ -43,6 +43,9 @@ public:
     void copy_block(BlockId from, BlockId to) override;
     [[nodiscard]] int threads() const override;
     void share(TaskRef task) override;
+    [[nodiscard]] std::size_t block_bytes() const override;
+    void read_block(BlockId from, std::span<std::byte> to) const override;
+    void write_block(std::span<const std::byte> from, BlockId to) override;
 
     [[nodiscard]] int max_positions() const;
     [[nodiscard]] KvView kv() const;  // for tiers and transfers: block bytes

@@ -13,7 +13,8 @@ namespace taproot {
 
 void Engine::step() {
     //  8  sched: what runs in this step. It also matches waiting and half-done prompts against the
-    //     cache (9), pins what it found and gives each sequence the pages it will write.
+    //     cache (9), pins what it found, brings blocks up from RAM and gives each sequence the
+    //     pages it will write.
     TimePoint began = clock_.now();
     StepPlan& plan = scheduler_.plan();
 
@@ -38,7 +39,7 @@ void Engine::step() {
         rows = rows.subspan(count);
     }
     sample_draws();
-    scheduler_.took(plan.work, to_ms(clock_.now() - began));
+    scheduler_.took(plan.work, to_ms(clock_.now() - began) - plan.restore_ms);
 }
 
 std::span<const float> Engine::forward(const StepPlan& plan) {

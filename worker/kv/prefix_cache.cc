@@ -19,8 +19,17 @@ RadixTreeOptions sized(RadixTreeOptions options, const BlockPool& pool) {
 
 }  // namespace
 
-PrefixCache::PrefixCache(BlockPool& pool, std::uint64_t epoch, RadixTreeOptions options)
-    : pool_(pool), epoch_(epoch), tree_(sized(options, pool)) {}
+PrefixCache::PrefixCache(BlockPool& pool, std::uint64_t epoch, RadixTreeOptions options,
+                         RamTier* ram, BlockIo* pages)
+    : pool_(pool),
+      epoch_(epoch),
+      options_(sized(options, pool)),
+      ram_(ram),
+      pages_(pages),
+      tree_(options_) {
+    TAPROOT_ASSERT((ram == nullptr) == (pages == nullptr));
+    if (ram != nullptr) TAPROOT_ASSERT(ram->block_bytes() == pages->block_bytes());
+}
 
 PrefixCache::~PrefixCache() {
     TAPROOT_ASSERT(tree_.pinned_blocks() == 0);  // a table would point to nothing
@@ -54,27 +63,30 @@ CacheProbe PrefixCache::probe(std::uint64_t salt, std::span<const TokenId> token
     // Pins never grow with depth, so the unpinned blocks are a tail of the path.
     auto unpinned = std::partition_point(
         blocks.begin(), blocks.end(), [this](BlockId block) { return tree_.pins_of(block) > 0; });
-    return {found.tokens(), blocks.size(), static_cast<std::size_t>(blocks.end() - unpinned)};
+    CacheProbe probe{found.tokens(), blocks.size(),
+                     static_cast<std::size_t>(blocks.end() - unpinned)};
+    if (ram_ == nullptr) return probe;
+    probe.ram_blocks = follow_ram(found.anchor, salt, tokens.subspan(found.full_tokens));
+    if (probe.ram_blocks > 0) probe.tokens = found.full_tokens + probe.ram_blocks * block_tokens();
+    return probe;
 }
 
 CacheHit PrefixCache::extend(BlockTable& table, std::uint64_t salt, std::span<const TokenId> tokens,
-                             std::size_t computed) {
+                             std::size_t computed, std::size_t restore_max) {
     std::size_t shared = table.shared();
-    if (shared * block_tokens() >= tokens.size()) return {computed, {}};
+    if (shared * block_tokens() >= tokens.size()) return {.tokens = computed};
     Found found = look_up(table.ids().first(shared), salt, tokens);
-    if (found.tokens() <= computed) return {computed, {}};
+    if (ram_ != nullptr) {
+        if (auto hit = extend_from_ram(table, salt, tokens, computed, found, restore_max))
+            return *hit;
+        found = look_up(table.ids().first(shared), salt, tokens);  // a try may have dropped tails
+    }
+    if (found.tokens() <= computed) return {.tokens = computed};
 
     // Giving back the own pages first makes sure that one is free for the partial block.
     table.drop_own();
-    CacheHit hit;
-    if (!found.match.blocks.empty()) {
-        tree_.touch(found.anchor);
-        tree_.pin(found.anchor);
-        if (table.pinned_) tree_.unpin(table.ids_[shared - 1]);
-        table.pinned_ = true;
-        table.ids_.insert(table.ids_.end(), found.match.blocks.begin(), found.match.blocks.end());
-    }
-    hit.tokens = found.full_tokens;
+    take_match(table, found);
+    CacheHit hit{.tokens = found.full_tokens};
     if (auto partial = hold_partial(found, salt, tokens)) {
         BlockRef page = allocate();
         if (page) {
@@ -87,6 +99,16 @@ CacheHit PrefixCache::extend(BlockTable& table, std::uint64_t salt, std::span<co
     }
     TAPROOT_ASSERT(hit.tokens >= computed);
     return hit;
+}
+
+// The full blocks of a match, pinned. The table has no own pages now.
+void PrefixCache::take_match(BlockTable& table, const Found& found) {
+    if (found.match.blocks.empty()) return;
+    tree_.touch(found.anchor);
+    tree_.pin(found.anchor);
+    if (table.pinned_) tree_.unpin(table.ids_.back());
+    table.pinned_ = true;
+    table.ids_.insert(table.ids_.end(), found.match.blocks.begin(), found.match.blocks.end());
 }
 
 // The page to copy, kept from eviction until release_copy_source().
@@ -143,6 +165,7 @@ void PrefixCache::adopt(BlockTable& table, std::uint64_t salt, std::span<const T
         pool_.into_cache(std::move(table.own_[i]));
         emit(KvStored{tree_.hash_of(residents_[i]), tree_.parent_hash_of(residents_[i]),
                       KvTier::kDevice});
+        if (ram_ != nullptr) leave_ram(residents_[i]);
     }
     table.own_.erase(table.own_.begin(), table.own_.begin() + static_cast<std::ptrdiff_t>(count));
 }
@@ -181,19 +204,28 @@ BlockRef PrefixCache::allocate() {
         if (auto tail = tails_.drop_oldest())
             pool_.evicted(*tail);
         else
-            evict(1);
+            evict(1, true);
     }
     return pool_.allocate();
 }
 
 void PrefixCache::clear() {
     while (auto tail = tails_.drop_oldest()) pool_.evicted(*tail);
-    evict(tree_.evictable_blocks());
+    evict(tree_.evictable_blocks(), false);
+    if (ram_ == nullptr) return;
+    for (RamSlot slot = ram_->victim(); slot != kNoRamSlot; slot = ram_->victim()) forget(slot);
 }
 
-void PrefixCache::evict(std::size_t blocks) {
+void PrefixCache::evict(std::size_t blocks, bool keep_in_ram) {
     evicted_.clear();
-    tree_.evict(blocks, evicted_);
+    if (ram_ != nullptr && keep_in_ram) {
+        for (; blocks > 0 && tree_.victim() != kNoBlock; --blocks) {
+            write_back(tree_.victim());
+            tree_.evict(1, evicted_);
+        }
+    } else {
+        tree_.evict(blocks, evicted_);
+    }
     for (const EvictedBlock& gone : evicted_) {
         pool_.evicted(gone.block);
         if (tails_.size() > 0) tails_.drop_anchor(gone.block, dropped_);
@@ -222,6 +254,10 @@ std::vector<KvStored> PrefixCache::snapshot() const {
     std::vector<KvStored> stored;
     stored.reserve(tree_.blocks());
     tree_.append_snapshot(stored);
+    if (ram_ != nullptr)
+        ram_->for_each([&stored](const BlockName& name) {
+            stored.push_back({name.hash, name.parent, KvTier::kRam});
+        });
     return stored;
 }
 
@@ -235,7 +271,12 @@ std::vector<std::string> PrefixCache::check_integrity() const {
         bool cached = pool_.state(BlockId{i}) == BlockPool::State::kCached;
         bool known = tree_.contains(BlockId{i}) || tails_.contains(BlockId{i});
         if (cached != known) wrong.push_back(fmt::format("block {}: pool and cache disagree", i));
+        if (ram_ != nullptr && tree_.contains(BlockId{i}) &&
+            ram_->find(name_of(BlockId{i})) != kNoRamSlot)
+            wrong.push_back(fmt::format("block {} is in RAM too", i));
     }
+    if (ram_ != nullptr)
+        for (std::string& sentence : ram_->check_integrity()) wrong.push_back(std::move(sentence));
     return wrong;
 }
 

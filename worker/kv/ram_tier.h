@@ -113,6 +113,7 @@ public:
     [[nodiscard]] BlockName name_of(RamSlot slot) const;
     [[nodiscard]] std::span<const std::byte> bytes(RamSlot slot) const;
     [[nodiscard]] Segment segment_of(RamSlot slot) const { return at(slot).segment; }
+    [[nodiscard]] bool held(RamSlot slot) const { return at(slot).holds > 0; }
 
     [[nodiscard]] std::uint32_t slots() const { return static_cast<std::uint32_t>(slots_.size()); }
     [[nodiscard]] std::uint32_t used() const {

@@ -55,6 +55,10 @@ struct SchedulerCounters {
 //    computing the same block (InFlight);
 //  - waiting requests are admitted while the step has room for more prompt tokens, best first
 //    (policies/admit), if their whole prompt fits the pool beside what is promised already;
+//  - blocks that lie in RAM come up before anything of their sequence is computed, as many in a
+//  step
+//    as the decodes leave time for at the measured rate (one at least); a long context takes
+//    several steps, and computes nothing between them;
 //  - what needs few tokens (its prefix is cached) is admitted and served beside a long prompt.
 //
 // Owner: the engine thread. Errors: a request that cannot be served is a Rejected; nothing else
@@ -109,6 +113,8 @@ public:
     // Of the last mix of decodes: what one more step of them takes.
     [[nodiscard]] double decode_ms_per_step() const;
     [[nodiscard]] double prefill_ms_per_token() const;
+    // One block from RAM to the device, with what goes down for it; measured.
+    [[nodiscard]] double restore_ms_per_block() const { return restore_ms_per_block_; }
     [[nodiscard]] const SchedulerCounters& counters() const { return counters_; }
     [[nodiscard]] std::size_t requests() const { return requests_.size(); }
     template <typename Visit>
@@ -120,6 +126,8 @@ public:
     [[nodiscard]] std::vector<std::string> check_integrity() const;
 
 private:
+    static constexpr double kRestoreMsPrior = 0.1;
+
     // Deciding a step (scheduler_plan.cc).
     void plan_decodes();
     void plan_prefills();
@@ -128,6 +136,8 @@ private:
     void put_quick_first();
     void plan_chunk(Sequence& sequence, std::size_t count);
     void rematch(Sequence& sequence);
+    [[nodiscard]] std::size_t restore_allowance() const;
+    void count_restore(std::size_t blocks, double ms);
     [[nodiscard]] bool fits(const Sequence& sequence, const CacheProbe& probe) const;
     [[nodiscard]] CacheProbe probe(Sequence& sequence);
     void refresh_estimates();
@@ -170,6 +180,8 @@ private:
     std::uint64_t next_arrival_ = 0;
     double request_ms_ = 0;  // mean time in the batch, decayed
     StepWork last_decodes_;  // of the last step that had any
+    double restore_ms_per_block_ = kRestoreMsPrior;
+    std::size_t restore_left_ = 0;  // blocks that may still come up in this plan
 };
 
 }  // namespace taproot

@@ -11,7 +11,9 @@ namespace {
 
 constexpr std::size_t kCandidates = 32;        // of the queue, looked at in one plan
 constexpr std::size_t kEstimatesPerPlan = 16;  // stale ones matched again in one plan
-constexpr std::size_t kQuickTokens = 64;       // that may overtake a long prompt in one step
+constexpr double kRestoreShare = 0.125;        // of the step's target, for blocks from RAM
+constexpr double kRestoreMemory = 256;
+constexpr std::size_t kQuickTokens = 64;  // that may overtake a long prompt in one step
 
 // Sum over `count` tokens from `position` on of the tokens each attends to, itself included.
 std::uint64_t context_pairs(std::size_t position, std::size_t count) {
@@ -24,6 +26,7 @@ StepPlan& Scheduler::plan() {
     plan_.clear();
     ended_.clear();
     plan_decodes();
+    restore_left_ = cache_.ram() == nullptr ? 0 : restore_allowance();
     plan_prefills();
     return plan_;
 }
@@ -54,7 +57,7 @@ void Scheduler::plan_prefills() {
     for (Sequence* sequence : running_) {
         if (sequence->state != SequenceState::kPrefill) continue;
         rematch(*sequence);
-        if (waits_for_twin(*sequence, sequence->computed)) continue;
+        if (sequence->restoring || waits_for_twin(*sequence, sequence->computed)) continue;
         prefills_.push_back(sequence);
         wanted += chunk_limit(*sequence);
     }
@@ -72,14 +75,15 @@ void Scheduler::plan_prefills() {
     view.decode_context_tokens = plan_.work.decode_context_tokens;
     view.prefills = views_;
     view.cost = cost_.cost();
-    view.step_ms_target = options_.step_ms_target;
+    view.step_ms_target = std::max(0.0, options_.step_ms_target - plan_.restore_ms);
     view.prefill_tokens_max = options_.prefill_chunk_tokens;
     view.prefill_tokens_min = std::min(view.prefill_tokens_min, options_.prefill_chunk_tokens);
     BatchDecision decision = options_.batch(view);
     for (std::size_t i = 0; i < prefills_.size(); ++i)
         if (decision.grants[i] > 0) plan_chunk(*prefills_[i], decision.grants[i]);
 
-    if (plan_.empty()) {  // several half-done prompts hold all pages: one must give way
+    if (plan_.empty() && plan_.restored_blocks ==
+                             0) {  // several half-done prompts hold all pages: one must give way
         TAPROOT_ASSERT(running_.size() > 1);
         preempt(*running_.back());
     }
@@ -121,7 +125,7 @@ void Scheduler::admit_waiting(std::size_t prefill_room) {
             request.admitted = true;
             request.admitted_at = clock_.now();
         }
-        prefills_.push_back(sequence);
+        if (!sequence->restoring) prefills_.push_back(sequence);
         prefill_room -= std::min(prefill_room, chunk_limit(*sequence));
     }
 }
@@ -200,11 +204,19 @@ void Scheduler::refresh_estimates() {
 // Takes what the cache has learnt since the sequence's last chunk.
 void Scheduler::rematch(Sequence& sequence) {
     std::size_t limit = match_limit(sequence);
+    sequence.restoring = false;
     if (sequence.matched_version == cache_.version() || limit <= sequence.computed) return;
     Request& request = *sequence.request;
-    CacheHit hit = cache_.extend(sequence.table, request.spec.salt,
-                                 std::span(sequence.tokens).first(limit), sequence.computed);
-    sequence.matched_version = cache_.version();
+    TimePoint began = clock_.now();
+    CacheHit hit =
+        cache_.extend(sequence.table, request.spec.salt, std::span(sequence.tokens).first(limit),
+                      sequence.computed, restore_left_);
+    if (hit.restored_blocks > 0) {
+        count_restore(hit.restored_blocks, to_ms(clock_.now() - began));
+        sequence.last_progress_step = counters_.steps;
+    }
+    sequence.restoring = hit.more_in_ram;
+    sequence.matched_version = hit.more_in_ram ? ~0ull : cache_.version();
     if (hit.copy) plan_.copies.push_back(*hit.copy);
     if (hit.tokens <= sequence.computed) return;
     in_flight_.withdraw(sequence, sequence.computed / kBlockTokens, hit.tokens / kBlockTokens);
@@ -213,6 +225,27 @@ void Scheduler::rematch(Sequence& sequence) {
     if (reached > known) request.reused_tokens += reached - known;
     request.reached = std::max(request.reached, reached);
     sequence.computed = hit.tokens;
+}
+
+// What the decodes leave of the step's time, in blocks; a part of it whatever they take. With none
+// running the bound keeps the engine answering (new requests, cancels) while a long context comes
+// up.
+std::size_t Scheduler::restore_allowance() const {
+    double left_ms = options_.step_ms_target;
+    if (plan_.work.decode_streams > 0) left_ms -= cost_.cost().predict_ms(plan_.work);
+    left_ms = std::max(left_ms, options_.step_ms_target * kRestoreShare);
+    double blocks = left_ms / restore_ms_per_block_;
+    return static_cast<std::size_t>(std::clamp(blocks, 1.0, 1e9));
+}
+
+// The mean of about the last kRestoreMemory blocks.
+void Scheduler::count_restore(std::size_t blocks, double ms) {
+    plan_.restored_blocks += blocks;
+    plan_.restore_ms += ms;
+    restore_left_ -= std::min(restore_left_, blocks);
+    double count = static_cast<double>(blocks);
+    double weight = std::min(0.5, count / kRestoreMemory);
+    restore_ms_per_block_ += weight * (std::max(ms / count, 1e-3) - restore_ms_per_block_);
 }
 
 void Scheduler::plan_chunk(Sequence& sequence, std::size_t count) {

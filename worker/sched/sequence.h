@@ -40,7 +40,8 @@ struct RequestKeyHash {
 //   any ── cancelled ──> finished
 //
 // Waiting and preempted sequences hold no pages: what a preempted one had computed stays in the
-// prefix cache and is matched again when it returns; its generated tokens are part of `tokens`.
+// prefix cache (on the device, or in RAM when it was evicted since) and is matched again when it
+// returns; its generated tokens are part of `tokens`.
 enum class SequenceState : std::uint8_t {
     kNew,  // in no list yet, or between two
     kWaiting,
@@ -71,7 +72,8 @@ struct Sequence {
     std::size_t uncached_estimate = 0;       // tokens to compute, as of estimate_version
     std::uint64_t estimate_version = ~0ull;  // of the prefix cache
     std::uint64_t matched_version = ~0ull;   // when it last tried to extend
-    std::uint64_t last_progress_step = 0;    // a chunk of its prefill ran
+    std::uint64_t last_progress_step = 0;    // a chunk of its prefill ran, or blocks came up
+    bool restoring = false;                  // RAM holds more of it: no chunk before that came up
 
     [[nodiscard]] bool running() const {
         return state == SequenceState::kPrefill || state == SequenceState::kDecode;

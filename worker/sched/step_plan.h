@@ -25,12 +25,16 @@ struct StepPlan {
     std::vector<BlockCopy> copies;  // made in this order, before the forward pass
     std::vector<PlannedSequence> sequences;
     StepWork work;
+    std::size_t restored_blocks = 0;  // came up from RAM while planning
+    double restore_ms = 0;            // and took this long
 
     [[nodiscard]] bool empty() const { return sequences.empty() && copies.empty(); }
     void clear() {
         copies.clear();
         sequences.clear();
         work = {};
+        restored_blocks = 0;
+        restore_ms = 0;
     }
 };
 

@@ -77,21 +77,34 @@ void compare(const RequestResult& got, const RequestResult& alone, bool cancelle
 
 struct Totals {
     std::uint64_t preemptions = 0, cached = 0, evicted = 0, requests = 0, cancelled = 0;
+    std::uint64_t restored = 0, corrupt = 0;
 };
 
-void run_round(std::uint64_t seed, Totals& totals) {
+// Flips a bit of some block in RAM.
+void spoil(RamTier& tier, Random& random) {
+    std::vector<BlockHash> stored;
+    tier.for_each([&stored](const BlockName& name) { stored.push_back(name.hash); });
+    if (stored.empty()) return;
+    std::span<const std::byte> bytes =
+        tier.bytes(tier.slot_of(stored[random.below(stored.size())]));
+    const_cast<std::byte&>(bytes[random.below(bytes.size())]) ^= std::byte{8};
+}
+
+void run_round(std::uint64_t seed, bool with_ram, Totals& totals) {
     Random random(seed);
     EngineHarness::Options options;
     options.model_len_max = kModelLen;
-    options.blocks = static_cast<std::uint32_t>(random.between(10, 40));
+    options.blocks = static_cast<std::uint32_t>(random.between(10, with_ram ? 14 : 40));
     options.seqs_max = static_cast<std::uint32_t>(random.between(1, 8));
     options.prefill_chunk_tokens = static_cast<std::uint32_t>(random.between(1, 80));
     options.step_ms_target = static_cast<double>(random.between(1, 20));
     options.aging_ms = static_cast<double>(random.between(1, 500));
+    if (with_ram) options.ram_blocks = static_cast<std::uint32_t>(random.between(2, 60));
     EngineHarness harness(options);
+    if (with_ram) harness.executor.set_restore_ms(static_cast<double>(random.between(0, 3)));
     std::map<std::uint64_t, link::Generate> specs;
     std::map<std::uint64_t, bool> cancelled;
-    auto count = static_cast<std::uint64_t>(random.between(2, 24));
+    auto count = static_cast<std::uint64_t>(random.between(2, with_ram ? 60 : 24));
     std::uint64_t next = 1;
     int rounds = 0;
     bool more = true;
@@ -110,6 +123,7 @@ void run_round(std::uint64_t seed, Totals& totals) {
                 harness.cancel_choice(id, static_cast<std::uint16_t>(random.below(4)));
             cancelled[id] = true;
         }
+        if (with_ram && random.chance(0.02)) spoil(*harness.tier, random);
         more = harness.pump();
         if (::testing::Test::HasFailure()) return;
     }
@@ -122,26 +136,42 @@ void run_round(std::uint64_t seed, Totals& totals) {
     totals.preemptions += harness.engine.scheduler().counters().preemptions;
     totals.cached += harness.engine.scheduler().counters().cached_tokens;
     totals.evicted += harness.engine.cache().evicted_blocks_total();
+    link::Load load = harness.engine.load();
+    totals.restored += load.ram_restored_blocks_total;
+    totals.corrupt += load.ram_corrupt_blocks_total;
     totals.requests += specs.size();
     totals.cancelled += cancelled.size();
 }
 
-TEST(EngineFuzz, EveryRequestGetsWhatItWouldGetAlone) {
-    std::uint64_t seed = fuzz_seed(1);
+Totals run_rounds(std::uint64_t first_seed, bool with_ram) {
+    std::uint64_t seed = fuzz_seed(first_seed);
     Totals totals;
     int rounds = fuzz_rounds(60);
     for (int i = 0; i < rounds; ++i) {
         SCOPED_TRACE(::testing::Message()
                      << "TAPROOT_FUZZ_SEED=" << seed + static_cast<unsigned>(i));
-        run_round(seed + static_cast<unsigned>(i), totals);
-        if (HasFailure()) return;
+        run_round(seed + static_cast<unsigned>(i), with_ram, totals);
+        if (::testing::Test::HasFailure()) break;
     }
-    // The load must have reached what it is for.
+    return totals;
+}
+
+// The load must have reached what it is for.
+TEST(EngineFuzz, EveryRequestGetsWhatItWouldGetAlone) {
+    Totals totals = run_rounds(1, false);
     EXPECT_GT(totals.preemptions, 10u);
     EXPECT_GT(totals.cached, 1'000u);
     EXPECT_GT(totals.evicted, 100u);
     EXPECT_GT(totals.cancelled, 10u);
     RecordProperty("requests", static_cast<int>(totals.requests));
+}
+
+TEST(EngineFuzz, EveryRequestGetsWhatItWouldGetAloneWithARamTierThatSpoilsBlocks) {
+    Totals totals = run_rounds(1, true);
+    EXPECT_GT(totals.preemptions, 10u);
+    EXPECT_GT(totals.restored, 500u);
+    EXPECT_GT(totals.corrupt, 5u);
+    RecordProperty("restored", static_cast<int>(totals.restored));
 }
 
 }  // namespace

@@ -99,15 +99,27 @@ public:
         double aging_ms = 2'000;
         std::uint64_t stats_interval_ms = 10'000;
         StepCost cost_prior{1.0, 0.1, 0.0, 0.1, 0.0};
+        std::uint32_t ram_blocks = 0;  // of the RAM tier; 0 = none
     };
 
     explicit EngineHarness(Options options)
         : executor(options.blocks, kTokens, &clock),
-          engine(engine_options(options), executor, clock, sink) {}
+          ram(make_ram(options, executor)),
+          tier(ram.get()),
+          engine(engine_options(options, std::move(ram)), executor, clock, sink) {}
     EngineHarness() : EngineHarness(Options{}) {}
 
-    static EngineOptions engine_options(const Options& options) {
+    static std::unique_ptr<RamTier> make_ram(const Options& options, const BlockIo& pages) {
+        if (options.ram_blocks == 0) return nullptr;
+        RamTierOptions ram{.block_bytes = pages.block_bytes()};
+        while (RamTier::slots_for(ram) < options.ram_blocks) ram.bytes_max += 16;
+        return *RamTier::create(ram);
+    }
+
+    static EngineOptions engine_options(const Options& options,
+                                        std::unique_ptr<RamTier> ram = nullptr) {
         EngineOptions out;
+        out.ram = std::move(ram);
         out.name = "w0";
         out.blocks = options.blocks;
         out.end_tokens = {0};
@@ -162,6 +174,8 @@ public:
     ManualClock clock;
     ScriptedExecutor executor;
     RecordingSink sink;
+    std::unique_ptr<RamTier> ram;  // on its way into the engine
+    RamTier* tier;                 // the engine's
     Engine engine;
 };
 

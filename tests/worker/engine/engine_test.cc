@@ -537,7 +537,7 @@ TEST(Engine, StopsCleanlyUnderLoad) {
     ScriptedExecutor executor(256, EngineHarness::kTokens);
     RecordingSink sink;
     EngineOptions options = EngineHarness::engine_options({});
-    Engine engine(options, executor, clock, sink);
+    Engine engine(std::move(options), executor, clock, sink);
     engine.start();
     auto client = [&engine](std::uint64_t id) {
         for (std::uint64_t i = 0; i < 50; ++i) {

@@ -52,7 +52,7 @@ protected:
         options.scheduler.tokens = kTinyVocabulary;
         options.scheduler.model_len_max = kModelLen;
         options.scheduler.prefill_chunk_tokens = how.chunk;
-        Engine engine(options, *model, clock, sink);
+        Engine engine(std::move(options), *model, clock, sink);
         for (const link::Generate& spec : specs) {
             EXPECT_TRUE(engine.post({ClientId{1}, spec}));
             for (int i = 0; i < stagger; ++i) engine.pump();

@@ -35,6 +35,9 @@ public:
     void copy_block(BlockId, BlockId) override {}
     [[nodiscard]] int threads() const override { return 1; }
     void share(TaskRef task) override { task(0); }
+    [[nodiscard]] std::size_t block_bytes() const override { return 1; }
+    void read_block(BlockId, std::span<std::byte>) const override {}
+    void write_block(std::span<const std::byte>, BlockId) override {}
 
 private:
     ManualClock& clock_;
