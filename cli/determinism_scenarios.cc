@@ -100,9 +100,26 @@ Tally check_batches(DeterminismBench& bench, CpuExecutor& executor, std::size_t 
     return tally;
 }
 
+// Room in RAM for all that the plan can compute.
+std::uint64_t ram_for(const DeterminismBench& bench, const CpuExecutor& executor) {
+    return std::uint64_t{bench.plan().blocks} * (executor.block_bytes() + 1024);
+}
+
+// Says how much came from RAM; nothing would have proved nothing.
+void note_restored(Tally& tally, const EngineRig& rig) {
+    std::uint64_t restored = rig.load().ram_restored_blocks_total;
+    if (restored == 0) {
+        tally.differing += 1;
+        tally.note = "nothing came from RAM: this scenario proved nothing";
+    } else if (tally.differing == 0) {
+        if (!tally.note.empty()) tally.note += ", ";
+        tally.note += fmt::format("{} blocks from RAM", restored);
+    }
+}
+
 // A pool that cannot hold what runs: sequences lose their pages and come back.
-Tally check_preemption(DeterminismBench& bench, CpuExecutor& executor) {
-    Tally tally{.name = "after preemption"};
+Tally check_preemption(DeterminismBench& bench, CpuExecutor& executor, bool with_ram) {
+    Tally tally{.name = with_ram ? "after preemption, from RAM" : "after preemption"};
     const RequestLimits limits{.prompt_max = 144};
     std::vector<std::size_t> order = bench.chosen(limits);
     std::size_t longest = 0;  // prompt and answer
@@ -112,6 +129,7 @@ Tally check_preemption(DeterminismBench& bench, CpuExecutor& executor) {
     }
     RigOptions options = bench.rig_options();
     options.blocks = static_cast<std::uint32_t>(longest / kBlockTokens + 4);
+    if (with_ram) options.ram_bytes = ram_for(bench, executor);
     EngineRig rig(bench.model(), executor, options);
     // Long answers of short prompts together: they fight for the last pages.
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -129,6 +147,32 @@ Tally check_preemption(DeterminismBench& bench, CpuExecutor& executor) {
     } else if (tally.note.empty()) {
         tally.note = fmt::format("{} preemptions", preemptions);
     }
+    if (with_ram) note_restored(tally, rig);
+    return tally;
+}
+
+// A pool that holds little more than one request: every one is computed, pushed out by the others,
+// and computed again from what comes back from RAM.
+Tally check_restored_from_ram(DeterminismBench& bench, CpuExecutor& executor) {
+    Tally tally{.name = "restored from RAM"};
+    std::vector<std::size_t> order = bench.chosen({});
+    std::size_t largest = 0;  // pages of one request
+    for (std::size_t i : order) {
+        const link::Generate& request = bench.plan().requests[i];
+        std::size_t pages = request.prompt.size() / kBlockTokens + 2 +
+                            request.choices * (request.max_tokens / kBlockTokens + 2);
+        largest = std::max(largest, pages);
+    }
+    RigOptions options = bench.rig_options();
+    options.blocks = std::min(options.blocks, static_cast<std::uint32_t>(largest + 2));
+    options.ram_bytes = ram_for(bench, executor);
+    EngineRig rig(bench.model(), executor, options);
+    for (int pass = 0; pass < 2; ++pass)
+        for (std::size_t i : order) {
+            EngineAnswer answer = rig.run({bench.plan().requests[i]})[0];
+            if (pass == 1) bench.compare(tally, i, {}, answer);
+        }
+    note_restored(tally, rig);
     return tally;
 }
 
@@ -171,7 +215,9 @@ Result<void> run_determinism_scenarios(DeterminismBench& bench, const TallyDone&
     }
     ended(check_batches(bench, *two, 32, 512, "random batches of up to 32"));
     ended(check_batches(bench, *two, 32, 37, "random batches, chunks of 37"));
-    ended(check_preemption(bench, *two));
+    ended(check_preemption(bench, *two, false));
+    ended(check_preemption(bench, *two, true));
+    ended(check_restored_from_ram(bench, *two));
     TAPROOT_TRY(CpuExecutor * one, bench.executor(1, bench.isa()));
     ended(check_cold(bench, *one, bench.rig_options(), brief, "1 thread"));
     for (Isa isa : available_isas()) {

@@ -12,7 +12,7 @@ namespace taproot::cli {
 using TallyDone = std::function<void(Tally tally)>;
 
 // Makes the baseline (cold, alone, one chunk, two threads) and computes everything again in every
-// other way that this process can: warm, chunked, batched, preempted, one thread, other
+// other way that this process can: warm, chunked, batched, preempted, from RAM, one thread, other
 // instruction sets. Each way compares all requests that its speed allows, at least 40 of a full
 // plan. Errors: what creating an executor can fail with, or a baseline that failed.
 Result<void> run_determinism_scenarios(DeterminismBench& bench, const TallyDone& done);

@@ -25,6 +25,7 @@ struct ServeOptions {
     std::vector<std::string> api_keys;
     std::uint32_t threads = 0;
     std::uint64_t kv_bytes = 0;
+    std::uint64_t kv_ram_bytes = 0;
     std::string kv_dtype = "auto";
     std::string weights_cache = "off";
     std::string log_level = "info";
@@ -45,6 +46,7 @@ config::Config make_config(const ServeOptions& options, const std::string& run_d
     worker.threads = options.threads;
     if (options.max_num_seqs > 0) worker.max_num_seqs = options.max_num_seqs;
     if (options.kv_bytes > 0) worker.kv_bytes = options.kv_bytes;
+    worker.kv_ram_bytes = options.kv_ram_bytes;
     if (options.kv_dtype != "auto") worker.kv_dtype = options.kv_dtype;
     worker.weights_cache = options.weights_cache;
     config.workers.push_back(std::move(worker));
@@ -113,6 +115,10 @@ void add_serve(CLI::App& app, RunCommand& run) {
     command
         ->add_option("--kv-cache-memory-bytes", options->kv_bytes,
                      "size of the KV pool, such as 2GiB (default 1GiB)")
+        ->transform(CLI::AsSizeValue(false));
+    command
+        ->add_option("--kv-ram-bytes", options->kv_ram_bytes,
+                     "host memory for cached KV that the pool no longer holds (default none)")
         ->transform(CLI::AsSizeValue(false));
     command
         ->add_option("--kv-cache-dtype", options->kv_dtype,

@@ -197,6 +197,8 @@ const Table& worker_table() {
          choice<&Worker::device>("device", {"cpu"}, "what computes"),
          count<&Worker::threads>("threads", 0, 1'024, "0 = this host's cores shared out evenly"),
          size<&Worker::kv_bytes>("kv_bytes", 1_MiB, 64 * 1024_GiB, "memory for cached KV"),
+         size<&Worker::kv_ram_bytes>("kv_ram_bytes", 0, 64 * 1024_GiB,
+                                     "host memory for KV that kv_bytes no longer holds; 0 = none"),
          choice<&Worker::kv_dtype>("kv_dtype", {"f16", "bf16", "f32", "int8"},
                                    "how cached KV is stored; int8 halves it"),
          text<&Worker::weights_cache>(

@@ -70,6 +70,7 @@ struct Worker {
     std::string device = "cpu";
     std::uint32_t threads = 0;       // 0 = cores of this host shared out evenly
     std::uint64_t kv_bytes = 1_GiB;  // KV pool
+    std::uint64_t kv_ram_bytes = 0;  // host memory for what the pool evicts; 0 = none
     std::string kv_dtype = "f16";    // how cached keys and values are stored: f16|bf16|f32|int8
     // Repacked weights on disk: "off", "auto" (beside the model file) or a path.
     std::string weights_cache = "off";

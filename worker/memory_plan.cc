@@ -10,6 +10,7 @@
 
 #include "base/types.h"
 #include "base/units.h"
+#include "worker/kv/ram_tier.h"
 
 namespace taproot {
 namespace {
@@ -91,9 +92,10 @@ std::uint64_t cgroup_memory(const fs::path& root) {
 Error no_room(const MemoryPlan& plan) {
     return Error{
         ErrorCode::kUnavailable,
-        fmt::format("not enough memory: {}; {:.0f} MiB are available. Lower kv_bytes by at "
+        fmt::format("not enough memory: {}; {:.0f} MiB are available. Lower kv_bytes{} by at "
                     "least {:.0f} MiB, or free memory",
                     plan.describe(), mib(plan.available_bytes),
+                    plan.kv_ram_bytes > 0 ? " or kv_ram_bytes" : "",
                     mib(plan.total_bytes - plan.available_bytes) + 1),
         "kv_bytes"};
 }
@@ -101,11 +103,14 @@ Error no_room(const MemoryPlan& plan) {
 }  // namespace
 
 std::string MemoryPlan::describe() const {
+    std::string ram = kv_ram_bytes == 0 ? ""
+                                        : fmt::format(" + RAM tier {:.0f} MiB ({} blocks)",
+                                                      mib(kv_ram_bytes), kv_ram_blocks);
     return fmt::format(
-        "weights {:.0f} MiB{} + KV {:.0f} MiB ({}, {} blocks = {} tokens) + working memory {:.0f} "
-        "MiB = {:.0f} MiB",
+        "weights {:.0f} MiB{} + KV {:.0f} MiB ({}, {} blocks = {} tokens){} + working memory "
+        "{:.0f} MiB = {:.0f} MiB",
         mib(weight_bytes), weights_are_there ? " (shared, there already)" : "", mib(kv_bytes),
-        kv_dtype, kv_blocks, kv_tokens, mib(scratch_bytes), mib(total_bytes));
+        kv_dtype, kv_blocks, kv_tokens, ram, mib(scratch_bytes), mib(total_bytes));
 }
 
 Result<MemoryPlan> plan_memory(const MemoryAsk& ask, std::uint64_t available_bytes) {
@@ -123,7 +128,17 @@ Result<MemoryPlan> plan_memory(const MemoryAsk& ask, std::uint64_t available_byt
     plan.kv_bytes = blocks * ask.kv_bytes_per_block;
     plan.kv_dtype = ask.kv_dtype;
     plan.scratch_bytes = ask.scratch_bytes;
-    plan.total_bytes = plan.kv_bytes + plan.scratch_bytes;
+    if (ask.kv_ram_bytes > 0) {
+        plan.kv_ram_bytes = ask.kv_ram_bytes;
+        plan.kv_ram_blocks = RamTier::slots_for(
+            {.bytes_max = ask.kv_ram_bytes, .block_bytes = ask.kv_bytes_per_block});
+        if (plan.kv_ram_blocks == 0)
+            return invalid_argument(
+                fmt::format("{} bytes hold no block of {} tokens, which takes {} bytes",
+                            ask.kv_ram_bytes, kBlockTokens, ask.kv_bytes_per_block),
+                "kv_ram_bytes");
+    }
+    plan.total_bytes = plan.kv_bytes + plan.kv_ram_bytes + plan.scratch_bytes;
     if (!plan.weights_are_there) plan.total_bytes += plan.weight_bytes;
     plan.available_bytes = available_bytes;
     plan.kv_tokens = blocks * kBlockTokens;

@@ -18,6 +18,7 @@ struct MemoryAsk {
     bool weights_are_there = false;        // in memory that another worker has filled
     std::uint64_t kv_bytes = 0;            // budget of the KV pool
     std::uint64_t kv_bytes_per_block = 0;  // all layers
+    std::uint64_t kv_ram_bytes = 0;        // cap of the RAM tier; 0 = none
     std::string kv_dtype = "f16";          // for describe()
     std::uint64_t scratch_bytes = 0;       // everything else, at most
     std::uint32_t model_context = 0;       // positions the model was trained for
@@ -30,6 +31,8 @@ struct MemoryPlan {
     std::uint32_t kv_blocks = 0;
     std::uint64_t kv_bytes = 0;  // kv_blocks * bytes per block, <= the budget
     std::string kv_dtype;
+    std::uint64_t kv_ram_bytes = 0;  // taken as it fills
+    std::uint64_t kv_ram_blocks = 0;
     std::uint64_t scratch_bytes = 0;
     std::uint64_t total_bytes = 0;  // without weights that are there already
     std::uint64_t available_bytes = 0;
@@ -37,7 +40,7 @@ struct MemoryPlan {
     std::uint32_t model_len_max = 0;
 
     // "weights 92 MiB + KV 1024 MiB (f16, 2912 blocks = 46592 tokens) + working memory 99 MiB =
-    // ..."
+    // ...", and "+ RAM tier 2048 MiB (5813 blocks)" where there is one
     [[nodiscard]] std::string describe() const;
 };
 

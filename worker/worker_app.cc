@@ -95,6 +95,7 @@ Result<MemoryPlan> plan_for(const LoadedModel& model, const config::Config& conf
     ask.weight_bytes = weights.identity().payload_bytes;
     ask.weights_are_there = weights.costs_no_memory();
     ask.kv_bytes = worker.kv_bytes;
+    ask.kv_ram_bytes = worker.kv_ram_bytes;
     ask.kv_bytes_per_block =
         static_cast<std::uint64_t>(kv_geometry(model.config, kv_dtype).block_bytes());
     ask.kv_dtype = std::string(to_string(kv_dtype));
@@ -224,6 +225,10 @@ Result<std::unique_ptr<WorkerApp>> WorkerApp::create(const config::Config& confi
     server.hello.isa = std::string(to_string(isa));
     server.hello.prefill_ms_per_token = cost.prefill_token_ms;
     EngineOptions engine = engine_options(model, worker, plan, server.hello.epoch, cost);
+    if (worker.kv_ram_bytes > 0) {
+        TAPROOT_TRY(engine.ram, RamTier::create({.bytes_max = worker.kv_ram_bytes,
+                                                 .block_bytes = executor->block_bytes()}));
+    }
     log_info(
         "{}: model {}, {} threads, {}, first estimate {:.0f} prompt tokens/s, {:.0f} tokens/s "
         "per stream",

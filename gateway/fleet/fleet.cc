@@ -74,6 +74,7 @@ void Fleet::State::build_views(std::optional<std::size_t> model, std::span<const
                                         ? slot.load.prefill_ms_per_token
                                         : slot.hello.prefill_ms_per_token;
         view.decode_ms_per_step = slot.load.decode_ms_per_step;
+        view.ram_restore_ms_per_token = slot.load.ram_restore_ms_per_block / kBlockTokens;
         view.last_chosen = slot.last_chosen;
         out.push_back(view);
     }

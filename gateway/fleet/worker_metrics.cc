@@ -7,6 +7,9 @@ namespace {
 Labels ours(const std::string& worker, const std::string& model) {
     return {{"worker", worker}, {"model", model}};
 }
+Labels with_cause(const std::string& worker, const std::string& model, const char* cause) {
+    return {{"worker", worker}, {"model", model}, {"cause", cause}};
+}
 Labels vllm(const std::string& worker, const std::string& model) {
     return {{"model_name", model}, {"engine", worker}};
 }
@@ -77,6 +80,33 @@ WorkerMetrics::WorkerMetrics(Metrics& m, const std::string& worker, const std::s
       evicted_blocks_(m.counter("taproot_worker_evicted_blocks_total",
                                 "Cached KV blocks given up for new ones.", ours(worker, model))),
       steps_(m.counter("taproot_worker_steps_total", "Engine steps.", ours(worker, model))),
+      ram_bytes_(m.gauge("taproot_kv_ram_bytes",
+                         "Room for KV pages in the RAM tier below the pool; 0 without one.",
+                         ours(worker, model))),
+      ram_used_bytes_(
+          m.gauge("taproot_kv_ram_used_bytes", "KV pages in the RAM tier.", ours(worker, model))),
+      ram_restore_seconds_per_block_(
+          m.gauge("taproot_kv_ram_restore_seconds_per_block",
+                  "Measured: one block from RAM to the pool, and what goes down for it.",
+                  ours(worker, model))),
+      ram_stored_bytes_(m.counter("taproot_kv_ram_stored_bytes_total",
+                                  "KV that the pool evicted into the RAM tier.",
+                                  ours(worker, model))),
+      ram_restored_bytes_(m.counter(
+          "taproot_kv_ram_restored_bytes_total",
+          "KV that came back from the RAM tier instead of being computed.", ours(worker, model))),
+      ram_dropped_bytes_(m.counter("taproot_kv_ram_dropped_bytes_total",
+                                   "KV that the RAM tier gave up for other blocks.",
+                                   ours(worker, model))),
+      ram_refused_bytes_(m.counter("taproot_kv_ram_refused_bytes_total",
+                                   "Evicted KV that found no place in the RAM tier.",
+                                   ours(worker, model))),
+      ram_corrupt_(m.counter("taproot_kv_ram_misses_total",
+                             "Blocks of the RAM tier that could not be used, by cause.",
+                             with_cause(worker, model, "checksum"))),
+      ram_collisions_(m.counter("taproot_kv_ram_misses_total",
+                                "Blocks of the RAM tier that could not be used, by cause.",
+                                with_cause(worker, model, "other_tokens"))),
       connections_(m.counter("taproot_worker_connections_total",
                              "Times the worker became ready on a new link.", ours(worker, model))),
       lost_requests_(m.counter("taproot_worker_lost_requests_total",
@@ -149,6 +179,10 @@ void WorkerMetrics::set_gauges(const link::Load& load) {
     step_prefill_token_.Set(load.step_prefill_token_ms * 1e-3);
     step_prefill_pair_.Set(load.step_prefill_pair_ms * 1e-3);
     step_error_.Set(load.step_error);
+    const double page = static_cast<double>(load.block_bytes);
+    ram_bytes_.Set(page * load.ram_blocks_total);
+    ram_used_bytes_.Set(page * load.ram_blocks_used);
+    ram_restore_seconds_per_block_.Set(load.ram_restore_ms_per_block * 1e-3);
     vllm_running_.Set(load.running);
     vllm_waiting_.Set(load.waiting + load.preempted);
     vllm_kv_usage_.Set(
@@ -168,6 +202,7 @@ void WorkerMetrics::on_load(const link::Load& load) {
     preemptions_.Increment(preemptions);
     evicted_blocks_.Increment(grown(last_.evicted_blocks_total, load.evicted_blocks_total));
     steps_.Increment(grown(last_.steps_total, load.steps_total));
+    count_ram(load);
     vllm_prefix_queries_.Increment(prompt);
     vllm_prefix_hits_.Increment(cached);
     vllm_prompt_tokens_.Increment(prompt);
@@ -175,6 +210,22 @@ void WorkerMetrics::on_load(const link::Load& load) {
     vllm_generation_tokens_.Increment(generated);
     vllm_preemptions_.Increment(preemptions);
     last_ = load;
+}
+
+void WorkerMetrics::count_ram(const link::Load& load) {
+    const double page = static_cast<double>(load.block_bytes);
+    auto bytes = [page](std::uint64_t before, std::uint64_t now) {
+        return page * grown(before, now);
+    };
+    ram_stored_bytes_.Increment(bytes(last_.ram_stored_blocks_total, load.ram_stored_blocks_total));
+    ram_restored_bytes_.Increment(
+        bytes(last_.ram_restored_blocks_total, load.ram_restored_blocks_total));
+    ram_dropped_bytes_.Increment(
+        bytes(last_.ram_dropped_blocks_total, load.ram_dropped_blocks_total));
+    ram_refused_bytes_.Increment(
+        bytes(last_.ram_refused_blocks_total, load.ram_refused_blocks_total));
+    ram_corrupt_.Increment(grown(last_.ram_corrupt_blocks_total, load.ram_corrupt_blocks_total));
+    ram_collisions_.Increment(grown(last_.ram_collisions_total, load.ram_collisions_total));
 }
 
 void WorkerMetrics::on_started(std::uint32_t expected_cached_tokens, std::uint32_t cached_tokens) {

@@ -30,6 +30,7 @@ public:
 
 private:
     void set_gauges(const link::Load& load);
+    void count_ram(const link::Load& load);
 
     const std::string model_;
     prometheus::Gauge& up_;
@@ -55,6 +56,15 @@ private:
     prometheus::Counter& preemptions_;
     prometheus::Counter& evicted_blocks_;
     prometheus::Counter& steps_;
+    prometheus::Gauge& ram_bytes_;
+    prometheus::Gauge& ram_used_bytes_;
+    prometheus::Gauge& ram_restore_seconds_per_block_;
+    prometheus::Counter& ram_stored_bytes_;
+    prometheus::Counter& ram_restored_bytes_;
+    prometheus::Counter& ram_dropped_bytes_;
+    prometheus::Counter& ram_refused_bytes_;
+    prometheus::Counter& ram_corrupt_;
+    prometheus::Counter& ram_collisions_;
     prometheus::Counter& connections_;
     prometheus::Counter& lost_requests_;
     prometheus::Counter& routed_;
