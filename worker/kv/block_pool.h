@@ -26,7 +26,8 @@ class BlockRef;
 //  active  private to the holders of its handles (BlockRef): a sequence fills it
 //  cached  kept by the prefix cache (full in its tree, or a tail), never written again; sequences
 //          read it while they pin their path in the tree, which evicts only unpinned blocks
-// A fourth state (moving, for copies to other tiers) is reserved: it sits between cached and free.
+// A block that goes down to RAM is copied between cached and free, within one call of the engine
+// thread, so it needs no state of its own (ram_tier.h).
 //
 // Owner: the engine thread. Every move is O(1); an illegal one is our bug (TAPROOT_ASSERT).
 // Invariants: free + active + cached == size; a block has handles exactly while it is active.

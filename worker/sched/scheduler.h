@@ -113,7 +113,7 @@ public:
     // Of the last mix of decodes: what one more step of them takes.
     [[nodiscard]] double decode_ms_per_step() const;
     [[nodiscard]] double prefill_ms_per_token() const;
-    // One block from RAM to the device, with what goes down for it; measured.
+    // One block from RAM to the device, with what goes down for it; measured, 0 before that.
     [[nodiscard]] double restore_ms_per_block() const { return restore_ms_per_block_; }
     [[nodiscard]] const SchedulerCounters& counters() const { return counters_; }
     [[nodiscard]] std::size_t requests() const { return requests_.size(); }
@@ -126,8 +126,6 @@ public:
     [[nodiscard]] std::vector<std::string> check_integrity() const;
 
 private:
-    static constexpr double kRestoreMsPrior = 0.1;
-
     // Deciding a step (scheduler_plan.cc).
     void plan_decodes();
     void plan_prefills();
@@ -178,10 +176,10 @@ private:
     std::vector<Sequence*> candidates_;  // scratch: best of the queue, best first
     std::vector<PrefillView> views_;     // scratch
     std::uint64_t next_arrival_ = 0;
-    double request_ms_ = 0;  // mean time in the batch, decayed
-    StepWork last_decodes_;  // of the last step that had any
-    double restore_ms_per_block_ = kRestoreMsPrior;
-    std::size_t restore_left_ = 0;  // blocks that may still come up in this plan
+    double request_ms_ = 0;            // mean time in the batch, decayed
+    StepWork last_decodes_;            // of the last step that had any
+    double restore_ms_per_block_ = 0;  // 0 = not measured yet
+    std::size_t restore_left_ = 0;     // blocks that may still come up in this plan
 };
 
 }  // namespace taproot

@@ -12,8 +12,9 @@ namespace {
 constexpr std::size_t kCandidates = 32;        // of the queue, looked at in one plan
 constexpr std::size_t kEstimatesPerPlan = 16;  // stale ones matched again in one plan
 constexpr double kRestoreShare = 0.125;        // of the step's target, for blocks from RAM
-constexpr double kRestoreMemory = 256;
-constexpr std::size_t kQuickTokens = 64;  // that may overtake a long prompt in one step
+constexpr double kRestoreMemory = 256;         // blocks that the measured rate remembers
+constexpr std::size_t kUnmeasuredBlocks = 8;   // in the first step that restores
+constexpr std::size_t kQuickTokens = 64;       // that may overtake a long prompt in one step
 
 // Sum over `count` tokens from `position` on of the tokens each attends to, itself included.
 std::uint64_t context_pairs(std::size_t position, std::size_t count) {
@@ -231,6 +232,7 @@ void Scheduler::rematch(Sequence& sequence) {
 // running the bound keeps the engine answering (new requests, cancels) while a long context comes
 // up.
 std::size_t Scheduler::restore_allowance() const {
+    if (restore_ms_per_block_ == 0) return kUnmeasuredBlocks;
     double left_ms = options_.step_ms_target;
     if (plan_.work.decode_streams > 0) left_ms -= cost_.cost().predict_ms(plan_.work);
     left_ms = std::max(left_ms, options_.step_ms_target * kRestoreShare);
@@ -244,7 +246,7 @@ void Scheduler::count_restore(std::size_t blocks, double ms) {
     plan_.restore_ms += ms;
     restore_left_ -= std::min(restore_left_, blocks);
     double count = static_cast<double>(blocks);
-    double weight = std::min(0.5, count / kRestoreMemory);
+    double weight = restore_ms_per_block_ == 0 ? 1 : std::min(0.5, count / kRestoreMemory);
     restore_ms_per_block_ += weight * (std::max(ms / count, 1e-3) - restore_ms_per_block_);
 }
 

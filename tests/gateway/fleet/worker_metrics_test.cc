@@ -67,6 +67,35 @@ TEST(WorkerMetrics, CountersAddDifferencesAndSurviveARestart) {
     EXPECT_EQ(value_of(metrics, "taproot_worker_generation_tokens_total" + ours), 30);
 }
 
+TEST(WorkerMetrics, TheRamTierIsCountedInBytesAndMissesByCause) {
+    Metrics metrics;
+    WorkerMetrics worker(metrics, "w0", "m");
+    worker.on_ready(1);
+    link::Load load;
+    load.block_bytes = 1'000;
+    load.ram_blocks_total = 50;
+    load.ram_blocks_used = 20;
+    load.ram_restore_ms_per_block = 0.25;
+    load.ram_stored_blocks_total = 30;
+    load.ram_restored_blocks_total = 4;
+    load.ram_dropped_blocks_total = 6;
+    load.ram_refused_blocks_total = 1;
+    load.ram_corrupt_blocks_total = 2;
+    load.ram_collisions_total = 3;
+    worker.on_load(load);
+    const std::string ours = R"({model="m",worker="w0"})";
+    EXPECT_EQ(value_of(metrics, "taproot_kv_ram_bytes" + ours), 50'000);
+    EXPECT_EQ(value_of(metrics, "taproot_kv_ram_used_bytes" + ours), 20'000);
+    EXPECT_EQ(value_of(metrics, "taproot_kv_ram_restore_seconds_per_block" + ours), 0.25e-3);
+    EXPECT_EQ(value_of(metrics, "taproot_kv_ram_stored_bytes_total" + ours), 30'000);
+    EXPECT_EQ(value_of(metrics, "taproot_kv_ram_restored_bytes_total" + ours), 4'000);
+    EXPECT_EQ(value_of(metrics, "taproot_kv_ram_dropped_bytes_total" + ours), 6'000);
+    EXPECT_EQ(value_of(metrics, "taproot_kv_ram_refused_bytes_total" + ours), 1'000);
+    const std::string misses = "taproot_kv_ram_misses_total";
+    EXPECT_EQ(value_of(metrics, misses + R"({cause="checksum",model="m",worker="w0"})"), 2);
+    EXPECT_EQ(value_of(metrics, misses + R"({cause="other_tokens",model="m",worker="w0"})"), 3);
+}
+
 TEST_F(FleetTest, ExpectedMinusRealTokensIsAMetricPerWorker) {
     taproot::testing::FakeWorker& worker = add_worker();
     start_and_wait();

@@ -222,6 +222,101 @@ TEST(Engine, PreemptionChangesNoBitAndEndsByItself) {
     }
 }
 
+// A pool that holds one of them, and RAM for all.
+TEST(Engine, ARequestWhoseBlocksWentToRamGetsTheSameBitsAsCold) {
+    EngineHarness::Options options;
+    options.blocks = 14;
+    options.model_len_max = 200;
+    options.ram_blocks = 100;
+    EngineHarness harness(options);
+    for (std::uint64_t id = 1; id <= 4; ++id) {
+        harness.post(greedy(id, random_prompt(20 + id, 170), 10));
+        harness.run_all();
+    }
+    std::uint64_t computed = harness.executor.computed_tokens();
+    for (std::uint64_t id = 1; id <= 4; ++id) {
+        harness.post(greedy(10 + id, random_prompt(20 + id, 170), 10));
+        harness.run_all();
+        EXPECT_EQ(harness.result(10 + id).started->cached_tokens, 160u);
+        RequestResult alone = run_alone(greedy(id, random_prompt(20 + id, 170), 10), 200);
+        EXPECT_EQ(harness.choice(10 + id).hashes, alone.choices[0].hashes) << id;
+        EXPECT_EQ(harness.choice(10 + id).tokens, alone.choices[0].tokens) << id;
+    }
+    EXPECT_EQ(harness.executor.computed_tokens() - computed, 4u * (10 + 9));
+    link::Load load = harness.engine.load();
+    EXPECT_EQ(load.ram_restored_blocks_total, 4u * 10);
+    EXPECT_EQ(load.ram_blocks_total, 100u);
+    EXPECT_GT(load.ram_blocks_used, 20u);
+}
+
+// What a preempted sequence had computed is not computed again: all full blocks come back.
+TEST(Engine, APreemptedSequenceComesBackFromRam) {
+    auto run = [](std::uint32_t ram_blocks) {
+        EngineHarness::Options options;
+        options.blocks = 14;
+        options.model_len_max = 200;
+        options.ram_blocks = ram_blocks;
+        EngineHarness harness(options);
+        for (std::uint64_t id = 1; id <= 4; ++id)
+            harness.post(greedy(id, random_prompt(20 + id, 30), 100));
+        harness.run_all();
+        const std::uint64_t preemptions = harness.engine.scheduler().counters().preemptions;
+        EXPECT_GT(preemptions, 0u);
+        for (std::uint64_t id = 1; id <= 4; ++id) {
+            RequestResult alone = run_alone(greedy(id, random_prompt(20 + id, 30), 100), 200);
+            EXPECT_EQ(harness.choice(id).hashes, alone.choices[0].hashes) << id;
+        }
+        const std::uint64_t needed = 4 * (30 + 99);
+        return std::pair(harness.executor.computed_tokens() - needed, preemptions);
+    };
+    auto [again_with, preempted_with] = run(100);
+    auto [again_without, preempted_without] = run(0);
+    EXPECT_LT(again_with, again_without);
+    EXPECT_LT(again_with, preempted_with * kBlockTokens);  // partial last blocks alone
+}
+
+// A long context comes up beside running streams in parts that fit the step, nothing of it is
+// computed again, and the time does not count as a cost of computing.
+TEST(Engine, RestoringALongContextKeepsTheStepsTime) {
+    EngineHarness::Options options;
+    options.blocks = 80;
+    options.ram_blocks = 200;
+    options.step_ms_target = 20;
+    EngineHarness harness(options);
+    harness.executor.set_restore_ms(1);
+    std::vector<TokenId> context = random_prompt(1, 960);  // 60 blocks
+    harness.post(greedy(1, context, 1));
+    harness.run_all();
+    harness.post(greedy(2, random_prompt(2, 1'000), 1));
+    harness.run_all();
+    harness.post(greedy(3, random_prompt(3, 16), 60));  // a stream
+    while (harness.choice(3).tokens.size() < 3) harness.pump();
+    std::uint64_t restored = harness.executor.restored();
+    std::uint64_t computed = harness.executor.computed_tokens();
+    context.push_back(5);
+    harness.post(greedy(4, context, 1));
+    std::size_t parts = 0;
+    while (!harness.result(4).started) {
+        std::uint64_t before = harness.executor.restored();
+        TimePoint began = harness.clock.now();
+        std::size_t streamed = harness.choice(3).tokens.size();
+        harness.pump();
+        EXPECT_EQ(harness.choice(3).tokens.size(), streamed + 1) << "the stream stood still";
+        EXPECT_LE(to_ms(harness.clock.now() - began), 24);
+        parts += harness.executor.restored() > before;
+        ASSERT_LT(parts, 100u);
+    }
+    EXPECT_GE(parts, 3u);
+    EXPECT_EQ(harness.result(4).started->cached_tokens, 960u);
+    EXPECT_GE(harness.executor.restored() - restored, 40u);  // the rest was on the device still
+    EXPECT_LT(harness.executor.computed_tokens() - computed, 60u);
+    harness.run_all();
+    EXPECT_LT(harness.engine.load().step_decode_stream_ms, 1);
+    RequestResult alone = run_alone(greedy(4, context, 1));
+    EXPECT_EQ(harness.choice(4).hashes, alone.choices[0].hashes);
+    EXPECT_NEAR(harness.engine.load().ram_restore_ms_per_block, 1, 0.5);
+}
+
 TEST(Engine, TheOldestIsNotPreemptedForTheYoungest) {
     EngineHarness::Options options;
     options.blocks = 8;

@@ -45,6 +45,22 @@ TEST(MemoryPlan, RefusesWithTheNumbersWhenMemoryIsShort) {
     EXPECT_NE(plan.error().message.find("weights 100 MiB"), std::string::npos);
 }
 
+TEST(MemoryPlan, TheRamTierIsPartOfItAndIsNamedWhereItDoesNotFit) {
+    MemoryAsk ask = small_ask();
+    ask.kv_ram_bytes = 50_MiB;
+    auto plan = plan_memory(ask, 1_GiB);
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->kv_ram_blocks, 170u);  // 300 KiB each, and their index
+    EXPECT_EQ(plan->total_bytes, 100_MiB + 34 * 300_KiB + 5_MiB + 50_MiB);
+    EXPECT_NE(plan->describe().find("+ RAM tier 50 MiB (170 blocks) +"), std::string::npos)
+        << plan->describe();
+    auto refused = plan_memory(ask, 150_MiB);
+    ASSERT_FALSE(refused);
+    EXPECT_NE(refused.error().message.find("Lower kv_bytes or kv_ram_bytes"), std::string::npos);
+    ask.kv_ram_bytes = 1;
+    EXPECT_EQ(plan_memory(ask, 1_GiB).error().where, "kv_ram_bytes");
+}
+
 TEST(MemoryPlan, WeightsThatAnotherWorkerHoldsCostNothing) {
     MemoryAsk ask = small_ask();
     ask.weights_are_there = true;

@@ -127,6 +127,39 @@ TEST(WorkerApp, KvTypeDecidesHowManyTokensThePoolHolds) {
     EXPECT_NE(hello["int8"].kv_layout_digest, hello["f16"].kv_layout_digest);
 }
 
+TEST(WorkerApp, ARamTierKeepsWhatASmallPoolCannot) {
+    TempFile model = write_tiny_model();
+    config::Config config = tiny_config(model);
+    config.model.max_model_len = 128;
+    auto answers = [&](std::uint64_t kv_bytes, std::uint64_t kv_ram_bytes) {
+        config.workers[0].kv_bytes = kv_bytes;
+        config.workers[0].kv_ram_bytes = kv_ram_bytes;
+        auto app = WorkerApp::create(config, "w0");
+        EXPECT_TRUE(app) << app.error().describe();
+        EXPECT_TRUE((*app)->start());
+        std::vector<std::vector<TokenId>> out;
+        for (int pass = 0; pass < 2; ++pass)
+            for (TokenId first : {3, 40, 77}) {
+                link::Generate spec;
+                spec.request = RequestId{out.size() + 1};
+                for (TokenId i = 0; i < 90; ++i) spec.prompt.push_back(3 + (first + i) % 200);
+                spec.max_tokens = 8;
+                spec.sampling.ignore_eos = true;
+                link::Hello hello;
+                TextModel text;
+                out.push_back(ask(**app, spec, &hello, &text));
+                EXPECT_EQ(out.back().size(), 8u);
+            }
+        return out;
+    };
+    const std::uint64_t page = 2 * 2 * 16 * 16 * 2 * 2;
+    auto small = answers(8 * page, 1_MiB);
+    EXPECT_EQ(small, answers(4_MiB, 0));
+    EXPECT_TRUE(std::equal(small.begin(), small.begin() + 3, small.begin() + 3));
+    config.workers[0].kv_ram_bytes = 100;
+    EXPECT_EQ(WorkerApp::create(config, "w0").error().where, "kv_ram_bytes");
+}
+
 TEST(WorkerApp, SharesWeightsInMemoryOrInAFileAndAnswersTheSame) {
     TempFile model = write_tiny_model({.dtype = "mixed"});
     config::Config config = tiny_config(model);
