@@ -109,8 +109,8 @@ TEST(ReferenceConfig, EveryMemberOfTheSchemaHasARow) {
         gateway;
     EXPECT_EQ(gateway_table().fields.size(), 14u);
     const Worker worker;
-    [[maybe_unused]] const auto& [w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14,
-                                  w15, w16] = worker;
+    [[maybe_unused]] const auto& [w1, w2, w3, w4, w5, w6, w7, w8, w9, w10, w11, w12, w13, w14, w15,
+                                  w16] = worker;
     EXPECT_EQ(worker_table().fields.size(), 16u);
     const Config config;
     [[maybe_unused]] const auto& [c1, c2, c3, c4, c5] = config;

@@ -341,5 +341,25 @@ TEST_F(RadixTreeDeathTest, BrokenPreconditionsDie) {
     EXPECT_DEATH(tree_.insert(kSalt, blocks_of("q"), std::vector{BlockId{4096}}), "blocks_max");
 }
 
+TEST_F(RadixTreeTest, TheVictimIsWhatEvictTakesNext) {
+    EXPECT_EQ(tree_.victim(), kNoBlock);
+    const auto used_twice = insert("abc");
+    insert("abxy", 9);
+    tree_.touch(used_twice.back());
+    const auto pinned = insert("pq");
+    tree_.pin(pinned.back());
+    for (int left = 7; left > 0; --left) {
+        const BlockId next = tree_.victim();
+        ASSERT_NE(next, kNoBlock);
+        EXPECT_EQ(tree_.salt_of(next), left > 3 ? 9 : kSalt);  // used once first
+        std::vector<EvictedBlock> out;
+        EXPECT_EQ(tree_.evict(1, out), 1u);
+        EXPECT_EQ(out.front().block, next);
+    }
+    EXPECT_EQ(tree_.victim(), kNoBlock);
+    tree_.unpin(pinned.back());
+    EXPECT_EQ(tree_.victim(), pinned.back());
+}
+
 }  // namespace
 }  // namespace taproot
