@@ -13,6 +13,7 @@ void add_bench(CLI::App& app, RunCommand& run) {
     add_bench_kernels(*bench, run);
     add_bench_engine(*bench, run);
     add_bench_serve(*bench, run);
+    add_bench_tiers(*bench, run);
 }
 
 }  // namespace taproot::cli

@@ -18,7 +18,7 @@ void add_up(CLI::App& app, RunCommand& run);
 void add_chat(CLI::App& app, RunCommand& run);
 void add_config(CLI::App& app, RunCommand& run);
 void add_explain(CLI::App& app, RunCommand& run);
-void add_bench(CLI::App& app, RunCommand& run);  // roofs, kernels, engine, serve
+void add_bench(CLI::App& app, RunCommand& run);  // roofs, kernels, engine, serve, tiers
 void add_check(CLI::App& app, RunCommand& run);  // determinism
 
 // Parts of bench.
@@ -26,5 +26,6 @@ void add_bench_roofs(CLI::App& bench, RunCommand& run);
 void add_bench_engine(CLI::App& bench, RunCommand& run);
 void add_bench_kernels(CLI::App& bench, RunCommand& run);
 void add_bench_serve(CLI::App& bench, RunCommand& run);
+void add_bench_tiers(CLI::App& bench, RunCommand& run);
 
 }  // namespace taproot::cli
