@@ -25,21 +25,21 @@ double share(std::uint64_t hits, const ReplayCounts& counts) {
 }
 
 void print_json(const TiersArguments& arguments, std::size_t requests, const ReplayCounts& counts) {
-    fmt::print("{}\n", json_text({{"trace", arguments.trace},
-                                  {"requests", requests},
-                                  {"blocks", counts.blocks},
-                                  {"device_blocks", arguments.sizes.device_blocks},
-                                  {"ram_blocks", arguments.sizes.ram_blocks},
-                                  {"hit_share",
-                                   boost::json::object{
-                                       {"device", rounded(share(counts.device_hits, counts), 4)},
-                                       {"ram", rounded(share(counts.ram_hits, counts), 4)},
-                                       {"total", rounded(share(counts.device_hits + counts.ram_hits,
-                                                               counts),
-                                                         4)},
-                                       {"ideal", rounded(share(counts.ideal_hits, counts), 4)}}},
-                                  {"written_to_ram", counts.written_to_ram},
-                                  {"wrong_blocks", counts.wrong_blocks}}));
+    fmt::print(
+        "{}\n",
+        json_text({{"trace", arguments.trace},
+                   {"requests", requests},
+                   {"blocks", counts.blocks},
+                   {"device_blocks", arguments.sizes.device_blocks},
+                   {"ram_blocks", arguments.sizes.ram_blocks},
+                   {"hit_share",
+                    boost::json::object{
+                        {"device", rounded(share(counts.device_hits, counts), 4)},
+                        {"ram", rounded(share(counts.ram_hits, counts), 4)},
+                        {"total", rounded(share(counts.device_hits + counts.ram_hits, counts), 4)},
+                        {"ideal", rounded(share(counts.ideal_hits, counts), 4)}}},
+                   {"written_to_ram", counts.written_to_ram},
+                   {"wrong_blocks", counts.wrong_blocks}}));
 }
 
 void print_table(std::size_t requests, const ReplayCounts& counts) {

@@ -132,8 +132,9 @@ public:
     // The same from one segment (policies/evict decides which). An old protected block that still
     // has descendants in probation gives those first: parents never go before their children.
     std::size_t evict_from(Segment segment, std::size_t n, std::vector<EvictedBlock>& out);
-    // The block that evict(1) would take: its facts can still be read. kNoBlock: all are pinned.
-    [[nodiscard]] BlockId victim() const;
+    // The block that evict_from(segment, 1) would take: its facts can still be read. kNoBlock: all
+    // of that segment are pinned.
+    [[nodiscard]] BlockId victim(Segment segment) const;
 
     // --- facts ---
 

@@ -173,10 +173,8 @@ std::size_t RadixTree::evict_from(Segment segment, std::size_t n, std::vector<Ev
     return evicted;
 }
 
-BlockId RadixTree::victim() const {
-    for (const Segment segment : {Segment::kProbation, Segment::kProtected})
-        if (lru(segment).size() > 0) return leaf_below(lru(segment).back());
-    return kNoBlock;
+BlockId RadixTree::victim(Segment segment) const {
+    return lru(segment).size() > 0 ? leaf_below(lru(segment).back()) : kNoBlock;
 }
 
 // The end of a leaf at or below `block`: itself, unless it has descendants in probation.

@@ -4,13 +4,11 @@
 namespace taproot {
 
 EvictDecision evict_segmented_lru(const EvictView& view) {
-    const std::size_t total = view.probation_blocks + view.protected_blocks;
-    if (total == 0) return {std::nullopt, "nothing can be evicted"};
+    if (view.probation_blocks + view.protected_blocks == 0)
+        return {std::nullopt, "nothing can be evicted"};
     if (view.probation_blocks == 0) return {Segment::kProtected, "probation is empty"};
-    if (static_cast<double>(view.protected_blocks) >
-        kProtectedShareMax * static_cast<double>(total)) {
-        return {Segment::kProtected, "protected blocks are above their share"};
-    }
+    if (view.protected_blocks > 0 && view.protected_age / kReuseWeight > view.probation_age)
+        return {Segment::kProtected, "unused for long, though several requests used it"};
     return {Segment::kProbation, "used by one request only"};
 }
 

@@ -27,8 +27,9 @@ TEST(TraceReplay, ReadsBlockIdsAndNamesTheLineOfWhatIsNotATrace) {
     auto prompts = read("{\"timestamp\": 0, \"hash_ids\": [0, 7]}\n\n{\"hash_ids\": []}\n");
     ASSERT_TRUE(prompts);
     EXPECT_EQ(*prompts, (std::vector<TracePrompt>{{0, 7}, {}}));
-    for (const char* bad : {"{\"hash_ids\": [1]}\n[]", "{\"hash_ids\": [1]}\n{\"hash_ids\": [-1]}",
-                            "{\"hash_ids\": [1]}\n{}", "{\"hash_ids\": [1]}\n{\"hash_ids\": [0.5]}"})
+    for (const char* bad :
+         {"{\"hash_ids\": [1]}\n[]", "{\"hash_ids\": [1]}\n{\"hash_ids\": [-1]}",
+          "{\"hash_ids\": [1]}\n{}", "{\"hash_ids\": [1]}\n{\"hash_ids\": [0.5]}"})
         EXPECT_NE(read(bad).error().describe().find("trace.jsonl:2: "), std::string::npos) << bad;
     EXPECT_EQ(read_trace("/nowhere/trace").error().code, ErrorCode::kNotFound);
 }

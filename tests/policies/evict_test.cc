@@ -8,7 +8,7 @@
 namespace taproot {
 namespace {
 
-TEST(EvictSegmentedLru, ProbationFirstUntilProtectionOutgrowsItsShare) {
+TEST(EvictSegmentedLru, UsedOnceFirstUntilTheOthersAreMuchOlder) {
     struct Row {
         EvictView view;
         std::optional<Segment> want;
@@ -17,9 +17,11 @@ TEST(EvictSegmentedLru, ProbationFirstUntilProtectionOutgrowsItsShare) {
         {{0, 0, 0, 0}, std::nullopt},
         {{5, 0, 9, 0}, Segment::kProbation},
         {{0, 5, 0, 9}, Segment::kProtected},
-        {{50, 50, 1, 1000}, Segment::kProbation},
-        {{20, 80, 1, 1000}, Segment::kProbation},  // exactly the share
-        {{19, 81, 1, 1000}, Segment::kProtected},
+        {{5, 5, 9, 2}, Segment::kProbation},
+        {{50, 50, 100, 100 * kReuseWeight}, Segment::kProbation},  // exactly as old
+        {{50, 50, 100, 101 * kReuseWeight}, Segment::kProtected},
+        {{99, 1, 100, 101 * kReuseWeight}, Segment::kProtected},
+        {{5, 5, 1, ~0ull}, Segment::kProtected},
     };
     for (const Row& row : rows) {
         const EvictDecision d = evict_segmented_lru(row.view);

@@ -342,23 +342,26 @@ TEST_F(RadixTreeDeathTest, BrokenPreconditionsDie) {
 }
 
 TEST_F(RadixTreeTest, TheVictimIsWhatEvictTakesNext) {
-    EXPECT_EQ(tree_.victim(), kNoBlock);
+    EXPECT_EQ(tree_.victim(Segment::kProbation), kNoBlock);
     const auto used_twice = insert("abc");
     insert("abxy", 9);
     tree_.touch(used_twice.back());
     const auto pinned = insert("pq");
     tree_.pin(pinned.back());
-    for (int left = 7; left > 0; --left) {
-        const BlockId next = tree_.victim();
-        ASSERT_NE(next, kNoBlock);
-        EXPECT_EQ(tree_.salt_of(next), left > 3 ? 9 : kSalt);  // used once first
-        std::vector<EvictedBlock> out;
-        EXPECT_EQ(tree_.evict(1, out), 1u);
-        EXPECT_EQ(out.front().block, next);
+    for (const Segment segment : {Segment::kProbation, Segment::kProtected}) {
+        ASSERT_GT(tree_.evictable_blocks(segment), 0u);
+        while (tree_.evictable_blocks(segment) > 0) {
+            const BlockId next = tree_.victim(segment);
+            ASSERT_NE(next, kNoBlock);
+            EXPECT_EQ(tree_.salt_of(next), segment == Segment::kProbation ? 9 : kSalt);
+            std::vector<EvictedBlock> out;
+            EXPECT_EQ(tree_.evict_from(segment, 1, out), 1u);
+            EXPECT_EQ(out.front().block, next);
+        }
+        EXPECT_EQ(tree_.victim(segment), kNoBlock);
     }
-    EXPECT_EQ(tree_.victim(), kNoBlock);
     tree_.unpin(pinned.back());
-    EXPECT_EQ(tree_.victim(), pinned.back());
+    EXPECT_EQ(tree_.victim(Segment::kProbation), pinned.back());
 }
 
 }  // namespace

@@ -20,12 +20,13 @@ RadixTreeOptions sized(RadixTreeOptions options, const BlockPool& pool) {
 }  // namespace
 
 PrefixCache::PrefixCache(BlockPool& pool, std::uint64_t epoch, RadixTreeOptions options,
-                         RamTier* ram, BlockIo* pages)
+                         RamTier* ram, BlockIo* pages, EvictPolicy evict)
     : pool_(pool),
       epoch_(epoch),
       options_(sized(options, pool)),
       ram_(ram),
       pages_(pages),
+      evict_(evict),
       tree_(options_) {
     TAPROOT_ASSERT((ram == nullptr) == (pages == nullptr));
     if (ram != nullptr) TAPROOT_ASSERT(ram->block_bytes() == pages->block_bytes());
@@ -204,34 +205,40 @@ BlockRef PrefixCache::allocate() {
         if (auto tail = tails_.drop_oldest())
             pool_.evicted(*tail);
         else
-            evict(1, true);
+            evict_one();
     }
     return pool_.allocate();
 }
 
 void PrefixCache::clear() {
     while (auto tail = tails_.drop_oldest()) pool_.evicted(*tail);
-    evict(tree_.evictable_blocks(), false);
+    tree_.evict(tree_.evictable_blocks(), evicted_);
+    account_evicted();
     if (ram_ == nullptr) return;
     for (RamSlot slot = ram_->victim(); slot != kNoRamSlot; slot = ram_->victim()) forget(slot);
 }
 
-void PrefixCache::evict(std::size_t blocks, bool keep_in_ram) {
-    evicted_.clear();
-    if (ram_ != nullptr && keep_in_ram) {
-        for (; blocks > 0 && tree_.victim() != kNoBlock; --blocks) {
-            write_back(tree_.victim());
-            tree_.evict(1, evicted_);
-        }
-    } else {
-        tree_.evict(blocks, evicted_);
-    }
+// The block that the policy chooses; where there is a RAM tier, a copy of it goes down.
+void PrefixCache::evict_one() {
+    EvictDecision decision =
+        evict_({.probation_blocks = tree_.evictable_blocks(Segment::kProbation),
+                .protected_blocks = tree_.evictable_blocks(Segment::kProtected),
+                .probation_age = tree_.oldest_age(Segment::kProbation),
+                .protected_age = tree_.oldest_age(Segment::kProtected)});
+    if (!decision.segment) return;
+    if (ram_ != nullptr) write_back(tree_.victim(*decision.segment));
+    tree_.evict_from(*decision.segment, 1, evicted_);
+    account_evicted();
+}
+
+void PrefixCache::account_evicted() {
     for (const EvictedBlock& gone : evicted_) {
         pool_.evicted(gone.block);
         if (tails_.size() > 0) tails_.drop_anchor(gone.block, dropped_);
         emit(KvRemoved{gone.hash, KvTier::kDevice});
     }
     evicted_total_ += evicted_.size();
+    evicted_.clear();
     drop_pages();
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "policies/evict/policy.h"
 #include "radix_cache/kv_events.h"
 #include "radix_cache/radix_tree.h"
 #include "worker/kv/block_pool.h"
@@ -67,7 +68,8 @@ class PrefixCache {
 public:
     // `ram` and `pages` (the bytes of the pool) together, or neither; both outlive the cache.
     PrefixCache(BlockPool& pool, std::uint64_t epoch, RadixTreeOptions options = {},
-                RamTier* ram = nullptr, BlockIo* pages = nullptr);
+                RamTier* ram = nullptr, BlockIo* pages = nullptr,
+                EvictPolicy evict = &evict_segmented_lru);
     ~PrefixCache();
     PrefixCache(const PrefixCache&) = delete;
     PrefixCache& operator=(const PrefixCache&) = delete;
@@ -151,7 +153,8 @@ private:
     [[nodiscard]] std::optional<PartialBlock> hold_partial(const Found& found, std::uint64_t salt,
                                                            std::span<const TokenId> tokens);
     void take_match(BlockTable& table, const Found& found);
-    void evict(std::size_t blocks, bool keep_in_ram);
+    void evict_one();
+    void account_evicted();
 
     // prefix_cache_ram.cc
     std::size_t follow_ram(BlockId anchor, std::uint64_t salt, std::span<const TokenId> rest,
@@ -174,6 +177,7 @@ private:
     const RadixTreeOptions options_;
     RamTier* const ram_;
     BlockIo* const pages_;
+    const EvictPolicy evict_;
     RadixTree tree_;
     TailStore tails_;
     std::vector<KvEvent> events_;

@@ -77,7 +77,7 @@ struct RamTierStats {
 // Invariants: free + stored + held == slots; at most one block per hash.
 class RamTier {
 public:
-    static constexpr double kProtectedShare = 0.8;
+    static constexpr double kProtectedShare = 0.3;
 
     // Errors: kInvalidArgument (no whole block fits the cap), kUnavailable (no address space).
     static Result<std::unique_ptr<RamTier>> create(const RamTierOptions& options);

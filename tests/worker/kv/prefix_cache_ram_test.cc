@@ -216,13 +216,14 @@ TEST(PrefixCacheRam, OneHashForAllBlocksChangesNoAnswer) {
 }
 
 TEST(PrefixCacheRam, BlocksUsedTwiceOnTheDeviceStayLongestInRam) {
-    CacheWithRam rig(4, 4);
+    CacheWithRam rig(4, 8);
     rig.run(0, iota_tokens(32, 0));
     rig.run(0, iota_tokens(32, 0));     // used again
     rig.run(0, iota_tokens(32, 1000));  // used once, and newer
     rig.run(0, iota_tokens(64, 2000));  // all four go down
     EXPECT_EQ(rig.ram->used(), 4u);
     rig.run(0, iota_tokens(64, 3000));  // and these four after them
+    rig.run(0, iota_tokens(64, 4000));  // and these, for which four must go
     EXPECT_EQ(rig.cache.probe(0, iota_tokens(32, 0)).ram_blocks, 2u);
     EXPECT_EQ(rig.cache.probe(0, iota_tokens(32, 1000)).ram_blocks, 0u);
     EXPECT_EQ(rig.ram->stats().dropped, 4u);

@@ -96,6 +96,26 @@ TEST(PrefixCache, SaltsShareNothing) {
     EXPECT_EQ(cache_tokens(cache, 1, tokens), 32u);
 }
 
+// Sessions that ended fill the cache with blocks that several turns used. A session that has had
+// one turn must still find it at the second, though others begin in between.
+TEST(PrefixCache, EndedSessionsMakeRoomForLiveOnes) {
+    BlockPool pool(100);
+    PrefixCache cache(pool, 1);
+    auto turn = [&](std::size_t blocks, TokenId first) {
+        std::vector<TokenId> tokens = iota_tokens(blocks * kBlock, first);
+        BlockTable table(&cache);
+        std::size_t known = cache.extend(table, 0, tokens, 0).tokens;
+        EXPECT_TRUE(compute(cache, table, 0, tokens));
+        return known / kBlock;
+    };
+    for (TokenId session = 0; session < 50; ++session)
+        for (std::size_t blocks : {5u, 5u}) turn(blocks, session * 1000);
+    turn(4, 1'000'000);
+    for (TokenId session = 50; session < 55; ++session) turn(4, session * 1000);
+    EXPECT_EQ(turn(6, 1'000'000), 4u);
+    expect_sound(cache);
+}
+
 TEST(PrefixCache, ATwinSwitchesToTheBlocksOfTheFirst) {
     BlockPool pool(20);
     PrefixCache cache(pool, 1);

@@ -107,11 +107,11 @@ TEST(RamTier, AFlippedBitAnywhereIsAMiss) {
 }
 
 TEST(RamTier, BlocksUsedOnceGoFirstAndHeldOnesNever) {
-    auto tier = tier_of(5);
+    auto tier = tier_of(10);
     MemoryBlockIo io(1, kBytes);
     std::vector<Named> blocks;
-    for (std::uint64_t i = 1; i <= 5; ++i) blocks.emplace_back(i);
-    for (std::size_t i = 0; i < 5; ++i)
+    for (std::uint64_t i = 1; i <= 10; ++i) blocks.emplace_back(i);
+    for (std::size_t i = 0; i < 10; ++i)
         tier->store(
             BlockName(Named(i + 1).name.hash, Named(i + 1).name.parent, 3, blocks[i].tokens),
             i < 2 ? Segment::kProtected : Segment::kProbation, io, BlockId{0});
@@ -123,7 +123,7 @@ TEST(RamTier, BlocksUsedOnceGoFirstAndHeldOnesNever) {
     EXPECT_EQ(number(tier->victim()), 4u);
     tier->touch(tier->victim());  // used again
     EXPECT_EQ(number(tier->victim()), 5u);
-    tier->erase(tier->victim());
+    while (tier->segment_of(tier->victim()) == Segment::kProbation) tier->erase(tier->victim());
     EXPECT_EQ(number(tier->victim()), 1u);  // only protected ones are left
     tier->release(third);
     EXPECT_EQ(number(tier->victim()), 3u);
@@ -173,7 +173,7 @@ TEST(RamTier, BehavesAsTheNaiveModel) {
         known.erase(number);
     };
     auto trim = [&] {
-        while (order[1].size() > kSlots * 8 / 10) {
+        while (order[1].size() > static_cast<std::size_t>(kSlots * RamTier::kProtectedShare)) {
             order[0].push_front(order[1].back());
             segment[order[1].back()] = 0;
             order[1].pop_back();
