@@ -36,15 +36,14 @@ Rows slice_rows(Rows all, int begin, int count) {
     return {all.row(begin), all.stride, count, all.columns};
 }
 
-// Blocks for several threads need so many rows: below, unpacking the weights once per block costs
-// more than the joins and the memory traffic that blocks save. Measured: docs/PERFORMANCE.md.
-constexpr int kBlockRows = 64;
-constexpr int kBlockRowsLeast = 32;
+// Rows that a thread takes through by itself. Fewer would unpack the weights too often; more leave
+// the threads waiting for the one that the system slowed, and the L2 cache: 32 was best or equal on
+// a busy machine, 32 to 128 alike on a quiet one.
+constexpr int kBlockRows = 32;
 
 // Rows per block; all of them when cutting is not worth it.
 int block_rows(int rows, int threads) {
-    if (threads == 1) return rows <= kBlockRows ? rows : kBlockRows;
-    if (rows < 2 * kBlockRowsLeast * threads) return rows;
+    if (rows <= kBlockRows || (threads > 1 && rows < 2 * kBlockRows * threads)) return rows;
     int blocks = round_up((rows + kBlockRows - 1) / kBlockRows, threads);
     return (rows + blocks - 1) / blocks;
 }
