@@ -8,7 +8,9 @@ Labels ours(const std::string& worker, const std::string& model) {
     return {{"worker", worker}, {"model", model}};
 }
 Labels with_cause(const std::string& worker, const std::string& model, const char* cause) {
-    return {{"worker", worker}, {"model", model}, {"cause", cause}};
+    Labels labels = ours(worker, model);
+    labels.emplace("cause", cause);
+    return labels;
 }
 Labels vllm(const std::string& worker, const std::string& model) {
     return {{"model_name", model}, {"engine", worker}};

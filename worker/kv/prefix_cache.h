@@ -47,17 +47,15 @@ struct CacheProbe {
 //  - adopt: blocks that a step has filled enter the tree; where an equal block is there already,
 //    the table switches to it and its own page goes back (equal tokens have equal bits, so a
 //    switch between steps changes nothing);
-//  - retire: the last, partly filled page of a sequence that ends stays too (TailStore), so that
-//  the
-//    next turn of a chat computes only what is new;
-//  - allocate: a free page; when none is left, the oldest tail goes, then the least recently used
-//    unpinned block, used-once blocks first;
-//  - with a RAM tier below: an evicted block goes down there with its name, and a match that ends
-//  in
-//    the tree goes on in RAM; what it finds is copied into pages and enters the tree. A block is in
-//    the tree or in RAM, never in both: what is computed again while a copy lies in RAM takes its
-//    place. Full blocks only: a hit that ends inside a block of RAM brings nothing of that block,
-//    and tails do not go down.
+//  - retire: the last, partly filled page of a sequence that ends stays too (TailStore): the next
+//    turn of a chat computes only what is new;
+//  - allocate: a free page; when none is left, the oldest tail goes, then the unpinned block that
+//    the policy chooses (policies/evict);
+//  - with a RAM tier below: an evicted block goes down there with its name, and where a match ends
+//    in the tree it goes on in RAM; what it finds is copied into pages and enters the tree. A block
+//    is in the tree or in RAM, never in both: what is computed again while a copy lies in RAM takes
+//    its place. Full blocks only: a hit that ends inside a block of RAM brings nothing of that
+//    block, and tails do not go down.
 // Every change of the tree is a numbered KV event of this epoch.
 //
 // Owner: the engine thread. Errors: none; running out of pages is an empty BlockRef.

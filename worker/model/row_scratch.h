@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/units.h"
 #include "kernels/aligned_buffer.h"
 #include "kernels/attention.h"
 #include "kernels/linear.h"
@@ -22,7 +23,7 @@ struct ScratchMatrix {
     // False: no memory.
     [[nodiscard]] bool allocate(int rows, int wanted_columns) {
         columns = wanted_columns;
-        stride = (std::int64_t{columns} + 15) / 16 * 16;
+        stride = round_up(columns, 16);
         buffer = AlignedBuffer(static_cast<std::size_t>(stride) * sizeof(float) *
                                static_cast<std::size_t>(rows));
         return buffer.data() != nullptr;

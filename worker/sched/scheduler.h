@@ -55,9 +55,8 @@ struct SchedulerCounters {
 //    computing the same block (InFlight);
 //  - waiting requests are admitted while the step has room for more prompt tokens, best first
 //    (policies/admit), if their whole prompt fits the pool beside what is promised already;
-//  - blocks that lie in RAM come up before anything of their sequence is computed, as many in a
-//  step
-//    as the decodes leave time for at the measured rate (one at least); a long context takes
+//  - blocks that lie in RAM come up before anything of their sequence is computed: in a step as
+//    many as the decodes leave time for at the measured rate (one at least); a long context takes
 //    several steps, and computes nothing between them;
 //  - what needs few tokens (its prefix is cached) is admitted and served beside a long prompt.
 //
